@@ -1,0 +1,187 @@
+/* The walk: fetch each node's value from its parent's, check it, keep it in its slot. Preorder, no recursion. */
+#include "native.h"
+
+#define DEPTH_SPACE 24
+
+/* New reference, or NULL: absent (no exception) or failed (exception). */
+static PyObject *fetch_root(const Node *node, const CallContext *cx) {
+    switch (node->accessor) {
+    case ACC_LOCAL:
+        return node->index < cx->n_args ? Py_XNewRef(cx->args[node->index]) : NULL;
+    case ACC_GLOBALS:
+        return Py_NewRef(cx->function->func_globals);
+    case ACC_BUILTINS:
+        return Py_NewRef(cx->function->func_builtins);
+    case ACC_CLOSURE_CELL: {
+        PyObject *closure = cx->function->func_closure;
+        return closure && node->index < PyTuple_GET_SIZE(closure) ? Py_NewRef(PyTuple_GET_ITEM(closure, node->index))
+                                                                  : NULL;
+    }
+    case ACC_FUNCTION:
+        return Py_NewRef((PyObject *)cx->function);
+    default: /* object, constant */
+        return Py_XNewRef(gw_ref_peek(&node->key));
+    }
+}
+
+static PyObject *fetch_dict_key(PyObject *dict, Py_ssize_t index) {
+    if (!PyDict_Check(dict) || index >= PyDict_GET_SIZE(dict)) return NULL;
+    if (PyODict_Check(dict)) { /* its order is not the inner dict's */
+        PyObject *iterator = PyODict_Type.tp_iter(dict), *key = NULL;
+        for (Py_ssize_t i = 0; iterator && i <= index; i++) Py_XSETREF(key, PyIter_Next(iterator));
+        Py_XDECREF(iterator);
+        return key;
+    }
+    Py_ssize_t position = 0;
+    PyObject *key = NULL, *value;
+    for (Py_ssize_t i = 0; i <= index; i++)
+        if (!PyDict_Next(dict, &position, &key, &value)) return NULL;
+    return Py_NewRef(key);
+}
+
+static PyObject *fetch_instance_dict(PyObject *base) {
+    if (PyType_Check(base)) return gw_type_dict((PyTypeObject *)base);
+    return PyObject_GenericGetDict(base, NULL);
+}
+
+static PyObject *fetch_attr(PyObject *base, PyObject *name) {
+    PyObject *value = PyObject_GetAttr(base, name);
+    if (!value && PyErr_ExceptionMatches(PyExc_AttributeError)) PyErr_Clear(); /* absent */
+    return value;
+}
+
+static PyObject *fetch_item(PyObject *base, PyObject *key) {
+    PyObject *value = key ? PyObject_GetItem(base, key) : NULL;
+    if (!value && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_LookupError)) PyErr_Clear(); /* absent */
+    return value;
+}
+
+static PyObject *fetch_child(const Node *node, PyObject *base) {
+    PyObject *key;
+    switch (node->accessor) {
+    case ACC_ATTR:
+        return fetch_attr(base, node->key.obj);
+    case ACC_INSTANCE_DICT:
+        return fetch_instance_dict(base);
+    case ACC_DICT_ITEM:
+        key = gw_ref_peek(&node->key);
+        return key && PyDict_Check(base) ? Py_XNewRef(PyDict_GetItemWithError(base, key)) : NULL;
+    case ACC_DICT_KEY:
+        return fetch_dict_key(base, node->index);
+    case ACC_INDEX:
+        if (PyTuple_Check(base))
+            return node->index < PyTuple_GET_SIZE(base) ? Py_NewRef(PyTuple_GET_ITEM(base, node->index)) : NULL;
+        if (PyList_Check(base))
+            return node->index < PyList_GET_SIZE(base) ? Py_NewRef(PyList_GET_ITEM(base, node->index)) : NULL;
+        return NULL;
+    case ACC_ITEM:
+        return fetch_item(base, gw_ref_peek(&node->key));
+    case ACC_TYPE:
+        return Py_NewRef((PyObject *)Py_TYPE(base));
+    case ACC_MRO_ATTR:
+        return PyType_Check(base) ? Py_XNewRef(_PyType_Lookup((PyTypeObject *)base, node->key.obj)) : NULL;
+    case ACC_CELL_CONTENTS:
+        return PyCell_Check(base) ? Py_XNewRef(PyCell_GET(base)) : NULL;
+    default:
+        return NULL;
+    }
+}
+
+/* A node whose base has another kind than the accessor needs is not "absent": absence must be of the thing asked. */
+static bool base_fits(const Node *node, PyObject *base) {
+    switch (node->accessor) {
+    case ACC_DICT_ITEM:
+    case ACC_DICT_KEY:
+        return PyDict_Check(base);
+    case ACC_INDEX:
+        return PyTuple_Check(base) || PyList_Check(base);
+    case ACC_MRO_ATTR:
+        return PyType_Check(base);
+    case ACC_CELL_CONTENTS:
+        return PyCell_Check(base);
+    default:
+        return true;
+    }
+}
+
+static int node_without_value(const Node *node, PyObject *base) {
+    if (PyErr_Occurred()) return gw_guard_exception();
+    return node->wants_absent && (!base || base_fits(node, base));
+}
+
+static void explain_check(const Check *check, PyObject *value, Failure *why) {
+    if (check->kind != CHECK_TENSOR) return;
+    why->detail = gw_tensor_explain(check->tensor, value);
+    if (!why->detail) PyErr_Clear();
+}
+
+static int run_checks(const GuardTree *tree, const Node *node, PyObject *value, Failure *why) {
+    if (node->wants_absent) {
+        if (why) why->check = node->first_check;
+        return 0;
+    }
+    for (int i = node->first_check; i < node->first_check + node->n_checks; i++) {
+        int result = gw_check_value(&tree->checks[i], value);
+        if (result == 1) continue;
+        if (why) {
+            why->check = i;
+            if (!result) explain_check(&tree->checks[i], value, why);
+        }
+        return result;
+    }
+    return 1;
+}
+
+static int walk_nodes(const GuardTree *tree, const CallContext *cx, PyObject **values, PyObject **slots, Failure *why) {
+    for (int i = 0; i < tree->n_nodes; i++) {
+        const Node *node = &tree->nodes[i];
+        PyObject *base = node->depth ? values[node->depth - 1] : NULL;
+        PyObject *value = node->depth ? fetch_child(node, base) : fetch_root(node, cx);
+        int result;
+        if (value) {
+            Py_XSETREF(values[node->depth], value);
+            result = node->n_checks ? run_checks(tree, node, value, why) : 1;
+        } else {
+            result = node_without_value(node, base);
+        }
+        if (result != 1) {
+            if (why) why->node = i;
+            return result;
+        }
+        if (node->slot >= 0) slots[node->slot] = Py_NewRef(value);
+    }
+    return 1;
+}
+
+static int run_relations(const GuardTree *tree, PyObject *const *slots, Failure *why) {
+    for (int i = 0; i < tree->n_relations; i++) {
+        int result = gw_relation_check(&tree->relations[i], slots);
+        if (result == 1) continue;
+        if (why) why->relation = i;
+        return result;
+    }
+    return 1;
+}
+
+int gw_tree_walk(GuardTree *tree, const CallContext *cx, PyObject **slots, Failure *why) {
+    for (int i = 0; i < tree->n_slots; i++) slots[i] = NULL;
+    if (tree->ambient) {
+        int result = gw_ambient_check(tree->ambient);
+        if (result != 1) {
+            if (why) why->ambient = true;
+            return result < 0 ? gw_guard_exception() : 0;
+        }
+    }
+    PyObject *space[DEPTH_SPACE] = {NULL}, **values = space;
+    if (tree->max_depth > DEPTH_SPACE && !(values = PyMem_Calloc((size_t)tree->max_depth, sizeof(PyObject *))))
+        return PyErr_NoMemory(), -1;
+    gw_thread.in_guards++;
+    int result = walk_nodes(tree, cx, values, slots, why);
+    if (result == 1) result = run_relations(tree, slots, why);
+    if (result != 1)
+        for (int i = 0; i < tree->n_slots; i++) Py_CLEAR(slots[i]);
+    for (int i = 0; i < tree->max_depth; i++) Py_XDECREF(values[i]);
+    gw_thread.in_guards--;
+    if (values != space) PyMem_Free(values);
+    return result;
+}

@@ -1,0 +1,1 @@
+"""Graphwright: a plugin-based compiler framework for PyTorch programs."""

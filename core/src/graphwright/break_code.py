@@ -1,0 +1,191 @@
+"""The end of replacement code at a graph break: rebuild the frame, run what breaks in eager, call resume functions."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+from graphwright import _native
+from graphwright.bytecode import CodeBuilder, Label
+from graphwright.bytecode.depth import stack_depths
+from graphwright.bytecode.liveness import live_names
+from graphwright.cache_key import CacheKey
+from graphwright.codegen import Codegen
+from graphwright.resume import RESUME_FUNCTIONS, STACK_ARGUMENT, ResumePoint, eager_stretch
+from graphwright.symbolic.frame_state import NULL
+from graphwright.symbolic.translator import RootTranslator
+from graphwright.variables.cell import CellVariable
+
+_PREPARES_CALL = ("PRECALL", "KW_NAMES")
+_PUSHES_NOTHING = ("POP_", "STORE_", "DELETE_", "JUMP_", "RAISE_", "RERAISE", "LIST_", "SET_", "DICT_", "MAP_")
+_RUNS_NO_PYTHON = ("POP_", "JUMP_", "LOAD_FAST", "LOAD_CONST", "STORE_FAST", "RETURN_VALUE", "COPY", "SWAP", "NOP", "PUSH_NULL", "RESUME")
+
+
+class BreakCode:
+    """Writes what follows the captured part of a frame.
+
+    The instruction that breaks the graph, or the whole loop it is in, runs as it stands in the original, with the
+    original's exception handlers; wherever control leaves it, a resume function takes the stack and the variables.
+    """
+
+    def __init__(self, translator: RootTranslator, key: CacheKey, convert: Any) -> None:
+        self._tx = translator
+        self._key = key
+        self._convert = convert
+        self._decoded = translator.decoded
+        self._broken = translator.ip
+        self._entry = self._broken
+        while self._decoded.instructions[self._entry - 1].opname in _PREPARES_CALL:
+            self._entry -= 1
+        self._own_cells = {n: c for n, c in translator.cells.items() if c.source is None}
+        self._cell_arguments = [n for n, c in translator.cells.items() if n in translator.code.co_cellvars and c.source]
+        self._exits, self._spliced = self._find_exits()
+
+    # ---------------------------------------------------------- where capture goes on
+
+    def _find_exits(self) -> tuple[list[int], set[int]]:
+        """Indices where resume functions start, and the instructions that run in eager before."""
+        decoded = self._decoded
+        _, exits = eager_stretch(decoded, self._broken)
+        while True:
+            spliced = decoded.reachable_from(self._entry, until=frozenset(exits))
+            deleted = {
+                decoded.instructions[i].argval for i in spliced if decoded.instructions[i].opname.startswith("DELETE_")
+            }
+            bound = (self._tx.locals.keys() | self._tx.cells.keys()) - deleted
+            good = [e for e in exits if set(live_names(decoded, e)) <= bound and self._is_worth_resuming(e)]
+            if good == exits:
+                return exits, spliced
+            exits = good
+
+    def _is_worth_resuming(self, index: int) -> bool:
+        """Whether anything but leaving the function is left to do."""
+        instructions = self._decoded.instructions
+        rest = self._decoded.reachable_from(index)
+        return any(not instructions[i].opname.startswith(_RUNS_NO_PYTHON) for i in rest)
+
+    def needs_hook(self) -> bool:
+        """Whether the eager part may run Python functions, which are to be captured in their own right."""
+        return any(
+            not self._decoded.instructions[i].opname.startswith(_RUNS_NO_PYTHON) for i in self._spliced
+        )
+
+    # ---------------------------------------------------------- state
+
+    def emit_state(self, codegen: Codegen) -> None:
+        """Record the code that rebuilds variables and stack, runs the eager part, and calls the resume functions.
+
+        Raises:
+            NotReconstructible: a value that is needed cannot be built.
+        """
+        codegen.own_cells.update({cell: name for name, cell in self._own_cells.items()})
+        live = set(live_names(self._decoded, self._entry))
+        for name, value in self._tx.locals.items():
+            if name in live and not self._is_in_place(name, value):
+                codegen(value)
+                codegen.op("store_fast", name)
+        for name, cell in self._own_cells.items():
+            self._emit_cell(codegen, name, cell)
+        for name in self._tx.code.co_varnames[: self._argument_count()]:
+            if name not in self._tx.locals and name not in self._tx.cells:
+                codegen.op("delete_fast", name)
+        for value in self._tx.stack:
+            if value is NULL:
+                codegen.op("push_null")
+            else:
+                codegen(value)
+        self._emit_rest(codegen)
+
+    def _argument_count(self) -> int:
+        code = self._tx.code
+        return code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+
+    def _is_in_place(self, name: str, value: Any) -> bool:
+        """Whether a variable is still the argument that the frame was called with."""
+        source = value.source
+        if source is None or source.accessor != "local":
+            return False
+        return self._tx.code.co_varnames[source.key] == name
+
+    def _emit_cell(self, codegen: Codegen, name: str, cell: CellVariable) -> None:
+        if cell.contents is not None:
+            codegen(cell.contents)
+            codegen.op("store_deref", name)
+        elif name in self._tx.code.co_varnames[: self._argument_count()]:
+            codegen.op("delete_deref", name)
+
+    # ---------------------------------------------------------- eager part and resume functions
+
+    def _emit_rest(self, codegen: Codegen) -> None:
+        globals_source = self._tx.capture.roots.globals()
+        codegen.sources.setdefault(globals_source)
+        entry = Label()
+        exits = {index: Label() for index in self._exits}
+        codegen.op("jump", entry)
+        codegen.op("splice", self._decoded, {self._entry: entry}, exits)
+        depths = stack_depths(self._decoded)
+        for index, label in exits.items():
+            depth = depths[index]
+            assert depth is not None
+            codegen.op("label", label)
+            self._emit_resume(codegen, index, depth)
+
+    def _nulls_at(self, index: int, depth: int) -> tuple[bool, ...]:
+        """Which of the values on the stack at an exit are NULLs of calls being built around the broken instruction."""
+        broken = self._decoded.instructions[self._broken]
+        if broken.opname == "LOAD_METHOD":
+            return (*(v is NULL for v in self._tx.stack[: depth - 2]), True, False)
+        pushed = 0 if broken.opname.startswith(_PUSHES_NOTHING) else 1
+        kept = max(0, depth - pushed)
+        nulls = [v is NULL for v in self._tx.stack[:kept]]
+        return (*nulls, *[False] * (depth - len(nulls)))
+
+    def _emit_resume(self, codegen: Codegen, index: int, depth: int) -> None:
+        nulls = self._nulls_at(index, depth)
+        live = live_names(self._decoded, index)
+        own = [n for n in live if n in self._own_cells or n in self._cell_arguments]
+        names = [n for n in live if n in self._tx.locals and n not in own]
+        point = ResumePoint(index, nulls, tuple(names), tuple(own))
+        code = RESUME_FUNCTIONS.code_for(self._tx.code, point)
+        for i in reversed(range(depth)):
+            codegen.op("store_fast", STACK_ARGUMENT.format(i))
+        self._load_resume_function(codegen, code)
+        for name in (*point.stack_arguments(), *names):
+            codegen.op("load_fast", name)
+        for name in own:
+            codegen.op("load_closure", name)
+        codegen.op("call", len(point.arguments()))
+        codegen.op("return_value")
+
+    def _load_resume_function(self, codegen: Codegen, code: Any) -> None:
+        freevars = self._tx.code.co_freevars
+        codegen.load_constant(_native.Compiled)
+        codegen.load_constant(FunctionType)
+        codegen.load_constant(code)
+        codegen.load_source(self._tx.capture.roots.globals())
+        codegen.load_constant(code.co_name)
+        codegen.load_constant(None)
+        for name in freevars:
+            codegen.op("load_closure", name)
+        if freevars:
+            codegen.op("build_tuple", len(freevars))
+        else:
+            codegen.load_constant(None)
+        codegen.op("call", 5)
+        codegen.load_constant(self._key)
+        codegen.load_constant(self._convert)
+        codegen.op("call", 3)
+
+    def builder(self, arguments: tuple[str, ...]) -> CodeBuilder:
+        """The builder of the replacement code."""
+        code = self._tx.code
+        return CodeBuilder(
+            name=code.co_name,
+            qualname=code.co_qualname,
+            filename=code.co_filename,
+            firstlineno=code.co_firstlineno,
+            arguments=arguments,
+            freevars=code.co_freevars,
+            cell_arguments=tuple(self._cell_arguments),
+            cellvars=tuple(n for n in code.co_cellvars if n not in self._cell_arguments),
+        )

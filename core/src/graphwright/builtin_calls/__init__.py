@@ -1,0 +1,1 @@
+"""What builtin functions, operators and torch functions do to variables."""

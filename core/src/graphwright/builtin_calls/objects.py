@@ -1,0 +1,63 @@
+"""Handlers for what makes and binds objects: super, functools.partial, descriptors' classes, record_function."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import types
+
+import torch
+
+from graphwright import graph_breaks as gb
+from graphwright.builtin_calls.registry import handles
+from graphwright.variables.base import Kwargs, Tx, VariableTracker
+from graphwright.variables.cell import CellVariable
+from graphwright.variables.function import BoundMethodVariable
+from graphwright.variables.misc import PartialVariable
+from graphwright.variables.super_proxy import SuperVariable
+
+VTs = list[VariableTracker]
+
+
+@handles(super)
+def make_super(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
+    """`super()` and `super(cls, obj)`."""
+    if kwargs:
+        tx.raise_(TypeError, "super() takes no keyword arguments")
+    if not args:
+        start, owner = tx.zero_arg_super()
+        return SuperVariable(start.realize(), owner.realize())
+    if len(args) == 1:
+        tx.graph_break(gb.UNKNOWN_CALL, "super() with one argument")
+    return SuperVariable(args[0], args[1])
+
+
+@handles(functools.partial)
+def make_partial(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
+    """`functools.partial(fn, *args, **kwargs)`; a partial of a partial is flattened."""
+    if not args:
+        tx.raise_(TypeError, "type 'partial' takes at least one argument")
+    function = args[0]
+    if isinstance(function, PartialVariable):
+        return PartialVariable(function.function, [*function.args, *args[1:]], {**function.kwargs, **kwargs})
+    return PartialVariable(function, args[1:], kwargs)
+
+
+@handles(types.MethodType)
+def make_method(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
+    """`types.MethodType(function, owner)`."""
+    if len(args) != 2 or kwargs:
+        tx.raise_(TypeError, f"method expected 2 arguments, got {len(args)}")
+    return BoundMethodVariable(args[0], args[1])
+
+
+@handles(types.CellType)
+def make_cell(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
+    """`types.CellType(contents)`."""
+    return CellVariable(args[0] if args else None)
+
+
+@handles(torch.autograd.profiler.record_function)
+def make_record_function(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
+    """Profiler marks around captured code are left out: they mark operations that no longer run one by one."""
+    return tx.call(tx.wrap(contextlib.nullcontext), [])

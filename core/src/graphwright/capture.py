@@ -1,0 +1,69 @@
+"""One capture: everything its frames share, from the first instruction to the closed graph."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from types import FunctionType
+
+from graphwright.codegen import argument_slots
+from graphwright.effects import Effects
+from graphwright.graph.output_graph import OutputGraph
+from graphwright.guards.guard_set import GuardSet
+from graphwright.settings import Settings
+from graphwright.sources import SourceRoots
+from graphwright.symbolic.frame_state import CallStack
+from graphwright.symbolic.translator import RootTranslator
+from graphwright.variables.base import VariableTracker
+from graphwright.variables.cell import CellVariable
+from graphwright.variables.dict import DictVariable
+from graphwright.wrap.wrapper import Wrapper
+
+
+class CaptureState:
+    """What one capture shares between all its frames."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.roots = SourceRoots()
+        self.guards = GuardSet(self.roots)
+        self.effects = Effects()
+        self.wrapper = Wrapper()
+        self.frames = CallStack(settings.instruction_limit, settings.inline_depth_limit)
+        self._modules: dict[str, tuple[str, type]] = {}
+        self.output = OutputGraph(location=self.frames.stack_trace, module_stack=lambda: self._modules)
+
+    @contextlib.contextmanager
+    def module_scope(self, module: VariableTracker) -> Iterator[None]:
+        """While entered, graph nodes belong to a call of this nn.Module."""
+        before = self._modules
+        name = str(module.source) if module.source is not None else module.type_name()
+        self._modules = {**before, f"{name}@{len(before)}": (name, module.python_type())}
+        try:
+            yield
+        finally:
+            self._modules = before
+
+
+def root_translator(capture: CaptureState, function: FunctionType, args: tuple[object, ...]) -> RootTranslator:
+    """The translator of a frame about to run.
+
+    Args:
+        args: the values of the argument slots, in the order of `co_varnames`.
+    """
+    code = function.__code__
+    roots = capture.roots
+    wrapper = capture.wrapper
+    translator = RootTranslator(capture, code, {}, [], DictVariable.new())
+    globals_variable = wrapper.wrap(translator, function.__globals__, roots.globals())
+    assert isinstance(globals_variable, DictVariable)
+    translator.globals = globals_variable
+    cells = []
+    for i, (name, cell) in enumerate(zip(code.co_freevars, function.__closure__ or (), strict=True)):
+        variable = wrapper.wrap(translator, cell, roots.closure_cell(i, name))
+        assert isinstance(variable, CellVariable)
+        cells.append(variable)
+    translator.closure = cells
+    for i, (name, value) in enumerate(zip(argument_slots(code), args, strict=True)):
+        translator.locals[name] = wrapper.lazy(translator, value, roots.local(i, name))
+    return translator

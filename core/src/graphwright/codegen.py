@@ -1,0 +1,160 @@
+"""Writes the replacement code of a frame: call the graph, replay effects, build what is live, return.
+
+Operations are recorded first and assembled at the end, because which graph outputs and which outside values are needed
+is known only when all of them have been asked for.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from graphwright.bytecode import CodeBuilder
+from graphwright.sources import Source, SourceRoots
+from graphwright.variables.argument_binding import Parameters
+from graphwright.variables.base import NotReconstructible, VariableTracker
+from graphwright.variables.tensor import TensorVariable
+
+INPUTS, EXTRAS, OUTPUTS = "__graph_inputs", "__outside_values", "__graph_outputs"
+_LOAD_SOURCE = "load_source"
+
+
+class Codegen:
+    """Records the code that builds values, and assembles it."""
+
+    def __init__(self, roots: SourceRoots) -> None:
+        self._roots = roots
+        self._ops: list[tuple[str | Callable[[CodeBuilder], None], tuple[Any, ...]]] = []
+        self._temps: dict[VariableTracker, str] = {}
+        self._in_progress: set[VariableTracker] = set()
+        self.output_nodes: dict[torch.fx.Node, int] = {}
+        self.sources: dict[Source, None] = {}
+        self.own_cells: dict[VariableTracker, str] = {}
+        """Cells that the replacement frame itself makes, by variable."""
+
+    # ---------------------------------------------------------- the Emitter protocol
+
+    def op(self, name: str, *args: Any) -> None:
+        """Record one operation of `CodeBuilder`."""
+        self._ops.append((name, args))
+
+    def later(self, emit: Callable[[CodeBuilder], None]) -> None:
+        """Record a function that emits into the builder itself."""
+        self._ops.append((emit, ()))
+
+    def load_constant(self, value: object) -> None:
+        """Push an object that lives with the code."""
+        self._ops.append(("load_const", (value,)))
+
+    def load_source(self, source: Source) -> None:
+        """Push what `source` gave when the guards were checked."""
+        self.sources.setdefault(source)
+        self.op(_LOAD_SOURCE, source)
+
+    def load_class(self, cls: type) -> None:
+        """Push a class; one that user code may drop is held weakly."""
+        if cls.__flags__ & (1 << 9):
+            self.load_source(self._roots.object(cls))
+        else:
+            self.load_constant(cls)
+
+    def remember(self, value: VariableTracker) -> None:
+        """Store the top of stack as the value of a variable and leave it on the stack."""
+        name = f"__value_{len(self._temps)}"
+        self._temps[value] = name
+        self.op("copy", 1)
+        self.op("store_fast", name)
+
+    def __call__(self, value: VariableTracker) -> None:
+        """Push the value of a variable."""
+        source = value.source
+        if source is not None and not _is_literal_constant(value):
+            self.load_source(source)
+            return
+        value = value.realize()
+        if value in self.own_cells:
+            self.op("load_closure", self.own_cells[value])
+        elif value in self._temps:
+            self.op("load_fast", self._temps[value])
+        elif isinstance(value, TensorVariable):
+            self._graph_output(value)
+        elif value.is_python_constant():
+            value.reconstruct(self)
+        else:
+            self._build(value)
+
+    def _build(self, value: VariableTracker) -> None:
+        if value in self._in_progress:
+            raise NotReconstructible(value)
+        self._in_progress.add(value)
+        value.reconstruct(self)
+        self._in_progress.discard(value)
+        if value not in self._temps:
+            self.remember(value)
+
+    def _graph_output(self, value: TensorVariable) -> None:
+        if value.source is not None:
+            self.load_source(value.source)
+            return
+        position = self.output_nodes.setdefault(value.node, len(self.output_nodes))
+        self.op("load_fast", OUTPUTS)
+        self.op("load_const", position)
+        self.op("binary_subscr")
+        if value.attributes:
+            self.remember(value)
+            value.replay(self)
+
+    # ---------------------------------------------------------- assembling
+
+    def set_state(self, calls: Sequence[tuple[Any, tuple[Any, ...]]]) -> None:
+        """Call functions that set the thread's state, right after the graph."""
+        first: list[tuple[str | Callable[[CodeBuilder], None], tuple[Any, ...]]] = []
+        for function, args in calls:
+            first += [("load_const", (value,)) for value in (function, *args)]
+            first += [("call", (len(args),)), ("pop_top", ())]
+        self._ops[:0] = first
+
+    def extras(self, inputs: Sequence[Source]) -> list[Source]:
+        """The sources that the code loads and that are no graph inputs, in slot order."""
+        known = set(inputs)
+        return [source for source in self.sources if source not in known]
+
+    def emit_into(self, builder: CodeBuilder, graph_call: Any, inputs: Sequence[Source]) -> None:
+        """Emit the graph call and everything recorded.
+
+        Args:
+            graph_call: the compiled graph, called with the graph inputs, or None where there is no graph.
+            inputs: the sources of the graph inputs, in order.
+        """
+        if graph_call is not None:
+            builder.load_const(graph_call)
+            builder.load_fast(INPUTS)
+            builder.call_ex()
+            builder.store_fast(OUTPUTS)
+        places = {source: (EXTRAS, i) for i, source in enumerate(self.extras(inputs))}
+        places.update({source: (INPUTS, i) for i, source in enumerate(inputs)})
+        for name, args in self._ops:
+            if name == _LOAD_SOURCE:
+                held_in, position = places[args[0]]
+                builder.load_fast(held_in)
+                builder.load_const(position)
+                builder.binary_subscr()
+            elif isinstance(name, str):
+                getattr(builder, name)(*args)
+            else:
+                name(builder)
+
+
+def argument_slots(code: types.CodeType) -> tuple[str, ...]:
+    """The names of the argument slots, in the order of `co_varnames`."""
+    parameters = Parameters.of(code)
+    rest = [n for n in (parameters.varargs, parameters.varkw) if n is not None]
+    return (*parameters.positional, *parameters.keyword_only, *rest)
+
+
+def _is_literal_constant(value: VariableTracker) -> bool:
+    value = value.realize()
+    return value.is_python_constant() and type(value.as_python_constant()) in (int, float, bool, str, type(None), bytes)

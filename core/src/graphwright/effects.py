@@ -1,0 +1,85 @@
+"""The ledger of what the traced program changed outside its frame.
+
+Variables carry their own final state; the ledger knows which outside ones were changed, in the order of the first
+change, and what was set on classes. Replacement code replays them after the graph call, from values that were all
+fetched before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphwright.guards.guard_set import GuardSet
+from graphwright.variables.base import VariableTracker
+from graphwright.variables.object_model import ClassAttribute
+
+
+class Effects:
+    """What one capture changed, and which outside objects it knows."""
+
+    def __init__(self) -> None:
+        self.mutated: dict[VariableTracker, None] = {}
+        self.class_attributes: dict[tuple[type, str], VariableTracker] = {}
+        self._known: dict[int, tuple[Any, VariableTracker]] = {}
+
+    def mutate(self, variable: VariableTracker) -> None:
+        """Note that an outside object is about to change; objects made inside need no note."""
+        if variable.source is not None:
+            self.mutated[variable] = None
+
+    def know(self, value: Any, variable: VariableTracker) -> None:
+        """Remember the variable of an outside object, so that it stays one however it is reached."""
+        self._known[id(value)] = (value, variable)
+
+    def known(self, value: Any) -> VariableTracker | None:
+        """The variable of an outside object seen before."""
+        found = self._known.get(id(value))
+        return None if found is None else found[1]
+
+    def is_empty(self) -> bool:
+        """Whether there is nothing to replay."""
+        return not self.mutated and not self.class_attributes
+
+    # ---------------------------------------------------------- classes
+
+    def set_class_attribute(self, cls: type, name: str, value: VariableTracker) -> None:
+        """Note `cls.name = value`."""
+        self.class_attributes[cls, name] = value
+
+    def own_class_attribute(self, cls: type, name: str) -> ClassAttribute | None:
+        """What the traced program set on this very class."""
+        value = self.class_attributes.get((cls, name))
+        return None if value is None else ClassAttribute(None, cls, None, value)
+
+    def class_attribute(self, cls: type, name: str) -> ClassAttribute | None:
+        """What the traced program set on the class or a base, if no class before it in the MRO has the name."""
+        if not self.class_attributes:
+            return None
+        for base in cls.__mro__:
+            found = self.own_class_attribute(base, name)
+            if found is not None:
+                return found
+            if name in base.__dict__:
+                return None
+        return None
+
+    # ---------------------------------------------------------- aliasing
+
+    def guard_aliasing(self, guards: GuardSet) -> None:
+        """Require that changed objects stay distinct from others of their type.
+
+        Two arguments that were different objects may be one object in a later call; then a change through one would
+        have to be seen through the other.
+        """
+        by_type: dict[type, list[VariableTracker]] = {}
+        for _, variable in self._known.values():
+            if variable.source is not None and variable.source.accessor not in ("object", "constant"):
+                by_type.setdefault(_alias_type(variable), []).append(variable)
+        for changed in self.mutated:
+            for other in by_type.get(_alias_type(changed), ()):
+                if other is not changed and changed.source is not None and other.source is not None:
+                    guards.distinct(changed.source, other.source)
+
+
+def _alias_type(variable: VariableTracker) -> type:
+    return variable.python_type()

@@ -1,0 +1,212 @@
+"""One frame in, guarded replacement code out."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import time
+import weakref
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+
+from graphwright import _native, events
+from graphwright import graph_breaks as gb
+from graphwright.cache_key import CacheKey
+from graphwright.frame_compiler import FrameCompiler
+from graphwright.exc import (
+    CodeLocation,
+    GraphBreak,
+    GraphwrightError,
+    InternalError,
+    RecompileLimitExceeded,
+    TorchRuntimeError,
+    Unsupported,
+)
+
+_NOT_CAPTURED_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_MAX_FAILED_CAPTURES = 4
+"""After so many captures of one code object came to nothing, it is left to the interpreter for good."""
+
+_numbers = itertools.count()
+
+
+@dataclass(slots=True)
+class _CodeHistory:
+    """What happened to one code object under one key."""
+
+    captures: int = 0
+    failures: int = 0
+
+
+class _Histories:
+    """Histories by code object and key; those of dead ones go with them."""
+
+    def __init__(self) -> None:
+        self._by_code: weakref.WeakKeyDictionary[CodeType, weakref.WeakKeyDictionary[CacheKey, _CodeHistory]] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def of(self, code: CodeType, key: CacheKey) -> _CodeHistory:
+        by_key = self._by_code.setdefault(code, weakref.WeakKeyDictionary())
+        return by_key.setdefault(key, _CodeHistory())
+
+    def clear(self) -> None:
+        self._by_code.clear()
+
+
+_histories = _Histories()
+
+
+def forget_histories() -> None:
+    """Forget all counts of captures, as `graphwright.reset` does."""
+    _histories.clear()
+
+
+def convert_frame(function: FunctionType, args: tuple[object, ...], key: CacheKey) -> _native.Entry | int | None:
+    """Make the cache entry of a frame that no entry fits.
+
+    Args:
+        args: the values of the argument slots, in the order of `co_varnames`.
+
+    Returns:
+        The entry; or a flag of `_native` to mark the code with; or None to run this one call in eager.
+
+    Raises:
+        Unsupported: under `fullgraph=True`, where the frame cannot be captured whole.
+        BackendCompilerFailed: the backend raised.
+    """
+    code = function.__code__
+    reason = _why_skipped(code)
+    if reason is not None:
+        events.emit(events.FrameSkipped(function=code.co_qualname, reason=reason, location=_first_line(code)))
+        return _native.SKIP
+    history = _histories.of(code, key)
+    over_limit = _check_limits(code, function, args, key, history)
+    if over_limit is not None:
+        return over_limit
+    history.captures += 1
+    compile_id = str(next(_numbers))
+    events.emit(events.FrameStarted(function=code.co_qualname, location=_first_line(code), compile_id=compile_id))
+    started = time.perf_counter()
+    outcome = "failed"
+    try:
+        entry = FrameCompiler(function, args, key, compile_id).compile()
+        outcome = "compiled"
+        return entry
+    except GraphBreak as signal:
+        history.failures += 1
+        outcome = "skipped"
+        return _leave_to_interpreter(signal, code, key, history, compile_id)
+    except (GraphwrightError, RecursionError) as error:
+        if isinstance(error, (InternalError, RecursionError)):
+            return _internal_error(error, code, key, history, compile_id)
+        raise
+    except Exception as error:  # noqa: BLE001  border: our bugs must not change what the program does
+        return _internal_error(error, code, key, history, compile_id)
+    finally:
+        seconds = time.perf_counter() - started
+        events.emit(
+            events.FrameFinished(function=code.co_qualname, outcome=outcome, seconds=seconds, compile_id=compile_id)
+        )
+
+
+def _why_skipped(code: CodeType) -> str | None:
+    if code.co_flags & _NOT_CAPTURED_FLAGS:
+        return "generators and coroutines run in eager; functions that they call are captured"
+    if not code.co_flags & inspect.CO_NEWLOCALS:
+        return "module and class bodies are not captured"
+    return None
+
+
+def _first_line(code: CodeType) -> CodeLocation:
+    return CodeLocation(code.co_filename, code.co_firstlineno, code.co_qualname)
+
+
+def _check_limits(
+    code: CodeType, function: FunctionType, args: tuple[object, ...], key: CacheKey, history: _CodeHistory
+) -> int | None:
+    """Report why entries did not fit; RUN_ONLY where there are as many as there may be."""
+    entries = _native.entries(code, key)
+    settings = key.settings
+    if not entries:
+        return None
+    reasons = tuple(explain_miss(entry, args, function) for entry in entries)
+    events.emit(events.Recompiled(function=code.co_qualname, reasons=reasons, location=_first_line(code)))
+    if len(entries) < settings.recompile_limit and history.captures < settings.accumulated_recompile_limit:
+        return None
+    name = "recompile_limit" if len(entries) >= settings.recompile_limit else "accumulated_recompile_limit"
+    limit = getattr(settings, name)
+    if key.fullgraph or settings.fail_on_recompile_limit_hit:
+        location = str(_first_line(code))
+        raise RecompileLimitExceeded(
+            f"{code.co_qualname} ({location}) was compiled {limit} times, the {name}; the last time because "
+            f"{reasons[0]}. Raise graphwright.config.{name}, or make the value that changes a tensor.",
+            gw_id="GW0000",
+            reason=reasons[0],
+            location=location,
+            remedy=f"raise graphwright.config.{name}",
+        )
+    events.emit(
+        events.CacheLimitHit(
+            function=code.co_qualname, limit=limit, reason=reasons[0], setting=name, location=_first_line(code)
+        )
+    )
+    return _native.RUN_ONLY
+
+
+def explain_miss(entry: _native.Entry, args: tuple[object, ...], function: FunctionType) -> str:
+    """Why the guards of an entry do not hold for a call, in words."""
+    failure = entry.tree.first_failure(args, function)
+    if failure is None:
+        return "its guards hold"
+    path, check = failure
+    place = "".join(f".{step[0]}({step[1]!r})"[:80] for step in path)
+    return f"guard {check[0]} failed at {place or 'the call'}: {check[1:]!r}"[:400]
+
+
+def _leave_to_interpreter(
+    signal: GraphBreak, code: CodeType, key: CacheKey, history: _CodeHistory, compile_id: str
+) -> int | None:
+    kind = signal.kind
+    location = signal.location or _first_line(code)
+    events.emit(
+        events.GraphBroke(
+            kind=kind, detail=signal.detail, user_stack=signal.user_stack, location=location, compile_id=compile_id
+        )
+    )
+    if key.fullgraph and kind is not gb.EXCEPTION_ESCAPES:
+        source_line = f"\n    {location.text.strip()}" if location.text else ""
+        message = (
+            f"{kind.gw_id} {kind.title} in {location.filename}:{location.line} ({location.function}): {signal.detail}"
+            f"{source_line}\n  {kind.explanation}\n  What to do: {kind.remedy}"
+        )
+        if kind is gb.TORCH_OP_FAILED:
+            raise TorchRuntimeError(message) from signal.__cause__
+        raise Unsupported(
+            message, gw_id=kind.gw_id, reason=signal.detail, location=str(location), remedy=kind.remedy
+        ) from None
+    reason = f"{kind.gw_id} {kind.title}: {signal.detail}"
+    events.emit(
+        events.FrameSkipped(
+            function=code.co_qualname, reason=reason, remedy=kind.remedy, location=location, compile_id=compile_id
+        )
+    )
+    if history.failures >= _MAX_FAILED_CAPTURES:
+        return _native.RUN_ONLY
+    return None
+
+
+def _internal_error(
+    error: BaseException, code: CodeType, key: CacheKey, history: _CodeHistory, compile_id: str
+) -> int | None:
+    history.failures += 1
+    events.emit(
+        events.InternalErrorCaught(
+            function=code.co_qualname, error=error, location=_first_line(code), compile_id=compile_id
+        )
+    )
+    if key.settings.raise_internal_errors:
+        if isinstance(error, InternalError):
+            raise error
+        raise InternalError(f"capturing {code.co_qualname} ({_first_line(code)}) failed: {error!r}") from error
+    return _native.RUN_ONLY if history.failures >= _MAX_FAILED_CAPTURES else None

@@ -1,0 +1,214 @@
+"""Captures one frame: translates it, closes the graph, writes the code, builds the guards."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import CodeType, FunctionType
+
+from graphwright import _native, events
+from graphwright import graph_breaks as gb
+from graphwright.break_code import BreakCode
+from graphwright.bytecode import CodeBuilder
+from graphwright.cache_key import CacheKey
+from graphwright.capture import CaptureState, root_translator
+from graphwright.codegen import EXTRAS, INPUTS, Codegen, argument_slots
+from graphwright.exc import CodeLocation, GraphBreak, InternalError
+from graphwright.graph.ambient_state import AmbientState
+from graphwright.graph.graph_call import call_backend, checked
+from graphwright.graph.output_graph import FinishedGraph, graph_name
+from graphwright.sources import Source
+from graphwright.symbolic.frame_state import Returned
+from graphwright.symbolic.translator import RootTranslator
+from graphwright.variables.base import NotReconstructible, VariableTracker
+
+Convert = Callable[[FunctionType, tuple[object, ...], CacheKey], object]
+
+
+class FrameCompiler:
+    """Makes the entry of one frame.
+
+    Args:
+        args: the values of the argument slots.
+        convert: captures frames; resume functions are compiled with it.
+    """
+
+    def __init__(
+        self, function: FunctionType, args: tuple[object, ...], key: CacheKey, compile_id: str, convert: Convert
+    ) -> None:
+        self._function = function
+        self._code = function.__code__
+        self._args = args
+        self._key = key
+        self._compile_id = compile_id
+        self._convert = convert
+        self._location = CodeLocation(self._code.co_filename, self._code.co_firstlineno, self._code.co_qualname)
+
+    def compile(self) -> _native.Entry:
+        """Make the entry.
+
+        Raises:
+            GraphBreak: the frame is to be left to the interpreter: the graph may not break (`fullgraph`), or it breaks
+                where nothing can be captured.
+            BackendCompilerFailed: the backend raised.
+        """
+        before = AmbientState.current()
+        try:
+            capture, translator = self._start()
+            try:
+                outcome = translator.translate()
+                if not isinstance(outcome, Returned):
+                    raise InternalError(f"translation of {self._code.co_qualname} stopped at {outcome}")
+                return self._close_whole(capture, translator, outcome.value)
+            except GraphBreak as signal:
+                if self._key.fullgraph or translator.broken_step is None:
+                    raise
+                before.install()
+                return self._compile_up_to(signal, translator.broken_step)
+        finally:
+            before.install()
+
+    def _start(self) -> tuple[CaptureState, RootTranslator]:
+        capture = CaptureState(self._key.settings)
+        return capture, root_translator(capture, self._function, self._args)
+
+    def _compile_up_to(self, signal: GraphBreak, step: int) -> _native.Entry:
+        """Translate again, stop before the instruction that breaks the graph, and go on from there in eager."""
+        capture, translator = self._start()
+        translator.translate(stop_at=step)
+        codegen = Codegen(capture.roots)
+        ending = BreakCode(translator, self._key, self._convert)
+        try:
+            _emit_effects(capture, codegen)
+            ending.emit_state(codegen)
+        except NotReconstructible as unbuildable:
+            detail = f"{unbuildable.variable}, needed after a graph break ({signal.kind.gw_id}: {signal.detail})"
+            translator.graph_break(gb.CANNOT_RECONSTRUCT, detail)
+        events.emit(
+            events.GraphBroke(
+                kind=signal.kind,
+                detail=signal.detail,
+                user_stack=signal.user_stack,
+                location=signal.location or self._location,
+                compile_id=self._compile_id,
+            )
+        )
+        builder = ending.builder(self._builder_arguments())
+        return self._build(capture, codegen, builder, ending.needs_hook())
+
+    def _close_whole(
+        self, capture: CaptureState, translator: RootTranslator, result: VariableTracker
+    ) -> _native.Entry:
+        codegen = Codegen(capture.roots)
+        try:
+            _emit_effects(capture, codegen)
+            codegen(result)
+            codegen.op("return_value")
+        except NotReconstructible as signal:
+            translator.broken_step = translator.steps - 1
+            translator.graph_break(gb.CANNOT_RECONSTRUCT, f"{signal.variable}")
+        code = self._code
+        builder = CodeBuilder(
+            name=code.co_name,
+            qualname=code.co_qualname,
+            filename=code.co_filename,
+            firstlineno=code.co_firstlineno,
+            arguments=self._builder_arguments(),
+            freevars=code.co_freevars,
+        )
+        return self._build(capture, codegen, builder, needs_hook=False)
+
+    def _builder_arguments(self) -> tuple[str, ...]:
+        return (*argument_slots(self._code), INPUTS, EXTRAS)
+
+    def _build(
+        self, capture: CaptureState, codegen: Codegen, builder: CodeBuilder, needs_hook: bool
+    ) -> _native.Entry:
+        graph = capture.output.finish(list(codegen.output_nodes), graph_name(int(self._compile_id)))
+        codegen.set_state(graph.state_calls)
+        graph_call = self._compile_graph(capture, graph)
+        inputs = [entry.source for entry in graph.inputs] if graph_call is not None else []
+        codegen.emit_into(builder, graph_call, inputs)
+        code = builder.assemble()
+        _native.mark(code, None, _native.SKIP)
+        self._guard_aliasing(capture, graph)
+        events.emit(
+            events.Bytecode(
+                function=code.co_qualname,
+                original=self._code,
+                replacement=code,
+                location=self._location,
+                compile_id=self._compile_id,
+            )
+        )
+        tree = self._guard_tree(capture, [*inputs, *codegen.extras(inputs)])
+        return _native.Entry(tree, code, len(inputs), needs_hook, graph.name)
+
+    def _compile_graph(self, capture: CaptureState, graph: FinishedGraph) -> object:
+        if graph.module is None:
+            return None
+        backend = self._key.backend
+        events.emit(
+            events.GraphCaptured(
+                graph_module=graph.module,
+                name=graph.name,
+                example_inputs=tuple(graph.example_inputs),
+                location=self._location,
+                compile_id=self._compile_id,
+            )
+        )
+        events.emit(
+            events.BackendUsed(
+                graph_name=graph.name,
+                backend=backend.name,
+                distribution=backend.distribution or "",
+                version=backend.version or "",
+                compile_id=self._compile_id,
+            )
+        )
+        started = time.perf_counter()
+        compiled = call_backend(backend, graph, capture.output.tracing_context)
+        seconds = time.perf_counter() - started
+        events.emit(
+            events.GraphCompiled(name=graph.name, backend=backend.name, seconds=seconds, compile_id=self._compile_id)
+        )
+        if backend.distribution == "graphwright-eager":
+            return compiled
+        return checked(compiled, graph, backend)
+
+    def _guard_aliasing(self, capture: CaptureState, graph: FinishedGraph) -> None:
+        """Tensors that share memory must go on to share it, and the others not, where the graph writes to any."""
+        capture.effects.guard_aliasing(capture.guards)
+        groups = capture.output.storage_groups()
+        used = {id(entry) for entry in graph.inputs}
+        pairs = [(e, g) for e, g in zip(capture.output.inputs, groups, strict=True) if id(e) in used]
+        shared = len({g for _, g in pairs}) < len(pairs)
+        if len(pairs) > 1 and (shared or capture.output.mutated_inputs()):
+            capture.guards.storages([e.source for e, _ in pairs], [g for _, g in pairs])
+
+    def _guard_tree(self, capture: CaptureState, fetched: list[Source]) -> _native.GuardTree:
+        roots, n_slots, relations = capture.guards.native_spec(fetched)
+        tree = _native.GuardTree(roots, n_slots, relations, True)
+        events.emit(
+            events.GuardsBuilt(
+                function=self._code.co_qualname, guards=tuple(capture.guards), compile_id=self._compile_id
+            )
+        )
+        if not tree.check(self._args, self._function):
+            raise InternalError(
+                f"the guards of {self._code.co_qualname} do not hold for the call they were made from: "
+                f"{tree.first_failure(self._args, self._function)!r}"
+            )
+        return tree
+
+
+def _emit_effects(capture: CaptureState, codegen: Codegen) -> None:
+    for (cls, name), value in capture.effects.class_attributes.items():
+        codegen.load_constant(type.__setattr__)
+        codegen.load_class(cls)
+        codegen.load_constant(name)
+        codegen(value)
+        codegen.op("call", 3)
+        codegen.op("pop_top")
+    for changed in list(capture.effects.mutated):
+        changed.replay(codegen)

@@ -1,0 +1,108 @@
+"""Fake tensors: running operations on metadata alone, and noticing what they change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from graphwright import graph_breaks as gb
+from graphwright.graph_breaks import GraphBreakKind
+from graphwright.torch_compat import (
+    DATA_DEPENDENT_ERRORS,
+    UNSUPPORTED_FAKE_ERRORS,
+    FakeTensorConverter,
+    FakeTensorMode,
+    fake_of,
+    new_fake_mode,
+    storage_key,
+    tensor_version,
+)
+
+
+class FakeFailure(Exception):  # noqa: N818  a signal, not an error
+    """An operation cannot be done on fake tensors; `kind` and `detail` say why."""
+
+    def __init__(self, kind: GraphBreakKind, detail: str) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.detail = detail
+
+
+class FakeValues:
+    """The fake tensor mode of one capture."""
+
+    def __init__(self) -> None:
+        self.mode: FakeTensorMode = new_fake_mode()
+
+    def of_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The fake of a real tensor; views and aliases share storages."""
+        return fake_of(self.mode, tensor)
+
+    def fresh(self) -> Callable[[torch.Tensor], torch.Tensor]:
+        """A maker of fakes that remembers nothing of the fakes made so far."""
+        converter = FakeTensorConverter()
+        return lambda tensor: fake_of(self.mode, tensor, converter)
+
+    def run(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], what: str) -> Any:
+        """Run an operation on fake values.
+
+        Raises:
+            FakeFailure: it needs values, has no rule, or fails on these inputs.
+        """
+        try:
+            with self.mode:
+                return function(*args, **kwargs)
+        except DATA_DEPENDENT_ERRORS as error:
+            raise FakeFailure(gb.DATA_DEPENDENT_VALUE, f"{what} needs the values of a tensor") from error
+        except UNSUPPORTED_FAKE_ERRORS as error:
+            raise FakeFailure(gb.UNSUPPORTED_TORCH, f"{what} cannot be run on fake tensors: {error}") from error
+        except Exception as error:
+            raise FakeFailure(gb.TORCH_OP_FAILED, f"{what} raises {type(error).__name__}: {error}") from error
+
+
+class TensorWatch:
+    """The tensors among the arguments of an operation, as they were before it."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        self.tensors = tensors
+        self._versions = [tensor_version(t) for t in tensors]
+
+    def changed(self) -> list[torch.Tensor]:
+        """The tensors that were written to since."""
+        return [t for t, v in zip(self.tensors, self._versions, strict=True) if tensor_version(t) != v]
+
+
+def layout_of(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Sizes, strides, offset and storage: what only metadata operations change."""
+    return (tensor.shape, tensor.stride(), tensor.storage_offset(), storage_key(tensor))
+
+
+def fake_argument(value: Any) -> Any:
+    """A graph argument with each node replaced by its fake value."""
+    if isinstance(value, fx.Node):
+        return value.meta["example_value"]
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return kind(fake_argument(v) for v in value)
+    if kind is dict:
+        return {k: fake_argument(v) for k, v in value.items()}
+    if kind is slice:
+        return slice(fake_argument(value.start), fake_argument(value.stop), fake_argument(value.step))
+    return value
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """The tensors in nested tuples, lists, dicts and slices."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from tensors_in(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from tensors_in(item)
+    elif isinstance(value, slice):
+        yield from tensors_in((value.start, value.stop, value.step))

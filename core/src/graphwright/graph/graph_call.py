@@ -1,0 +1,97 @@
+"""What stands around a compiled graph: compiling it under the right state, and checks on its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import fx
+
+from graphwright.exc import BackendCompilerFailed
+from graphwright.graph.ambient_state import AmbientState, process_state_kept, under
+from graphwright.graph.output_graph import FinishedGraph
+from graphwright.torch_compat import TracingContext, tracing
+
+GraphFunction = Callable[..., Sequence[Any]]
+
+
+class CompilingBackend(Protocol):
+    """A backend with its options bound, and whose it is."""
+
+    @property
+    def name(self) -> str:
+        """The name users choose it by."""
+
+    @property
+    def distribution(self) -> str | None:
+        """The installed package it comes from."""
+
+    @property
+    def version(self) -> str | None:
+        """That package's version."""
+
+    def compile(self, graph: fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+        """Compile one graph."""
+
+
+def call_backend(backend: CompilingBackend, graph: FinishedGraph, context: TracingContext) -> GraphFunction:
+    """Have a graph compiled, under the state at the graph's entry.
+
+    Raises:
+        BackendCompilerFailed: the backend raised, or returned something that cannot be called.
+    """
+    module = graph.module
+    if module is None:
+        raise ValueError(f"graph {graph.name} computes nothing; there is nothing to compile")
+    try:
+        with process_state_kept(), under(graph.entry_state), tracing(context):
+            compiled = backend.compile(module, graph.example_inputs)
+    except Exception as error:
+        raise _failure(backend, graph, error) from error
+    if not callable(compiled):
+        shown = type(compiled).__name__
+        raise _failure(backend, graph, TypeError(f"it returned a {shown} where a callable is expected"))
+    return restoring_state(compiled) if graph.changes_state else compiled
+
+
+def _failure(backend: CompilingBackend, graph: FinishedGraph, cause: BaseException) -> BackendCompilerFailed:
+    return BackendCompilerFailed(
+        backend.name, backend.distribution or "", backend.version or "", graph.name, cause
+    )
+
+
+def restoring_state(function: GraphFunction) -> GraphFunction:
+    """The function, leaving grad mode and autocast as they were also when it raises midway."""
+
+    def call_graph(*inputs: Any) -> Sequence[Any]:
+        before = AmbientState.current()
+        try:
+            return function(*inputs)
+        except BaseException:
+            before.install()
+            raise
+
+    return call_graph
+
+
+def checked(function: GraphFunction, graph: FinishedGraph, backend: CompilingBackend) -> GraphFunction:
+    """The function, with its result's form checked at each call; meant for the first call only."""
+
+    def call_graph(*inputs: Any) -> Sequence[Any]:
+        results = function(*inputs)
+        fault = why_not_results(results, graph.n_outputs)
+        if fault is not None:
+            raise _failure(backend, graph, TypeError(fault))
+        return results
+
+    return call_graph
+
+
+def why_not_results(results: object, expected: int) -> str | None:
+    """Say why something is not what a compiled graph must return, or None."""
+    if isinstance(results, torch.Tensor) or not isinstance(results, (tuple, list)):
+        return f"its function returned a {type(results).__name__} where a tuple or list of outputs is expected"
+    if len(results) != expected:
+        return f"its function returned {len(results)} outputs where the graph has {expected}"
+    return None

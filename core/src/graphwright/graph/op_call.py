@@ -1,0 +1,143 @@
+"""One torch operation on variables: run it on fakes, decide whether it needs a node, wrap what it gives."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from graphwright import graph_breaks as gb
+from graphwright.exc import NotProxyable
+from graphwright.graph.fake import TensorWatch, fake_argument, tensors_in
+from graphwright.variables.base import Args, Kwargs, Tx, VariableTracker, realize_all
+from graphwright.variables.graph_argument import graph_argument
+from graphwright.variables.op_traits import (
+    changes_metadata,
+    is_effectful,
+    is_removable,
+    op_name,
+    resizes,
+    written_by_kernel,
+)
+from graphwright.variables.sequence import ListVariable, TupleVariable, is_structseq
+from graphwright.variables.tensor import TensorVariable
+
+if TYPE_CHECKING:
+    from graphwright.graph.output_graph import OutputGraph
+
+MakeNode = Callable[[Any], fx.Node]
+
+
+def call_op(
+    output: OutputGraph, tx: Tx, kind: str, target: Any, args: Args, kwargs: Kwargs
+) -> VariableTracker:
+    """Put one operation into the graph; see `OutputGraph.call_op`."""
+    what = op_name(target)
+    _check_generator(tx, what, kwargs)
+    try:
+        proxies = tuple(graph_argument(a) for a in realize_all(args))
+        named = {k: graph_argument(v.realize()) for k, v in kwargs.items()}
+    except NotProxyable as error:
+        tx.graph_break(gb.UNSUPPORTED_TORCH, f"{what}: {error}")
+    fakes, fake_named = fake_argument(proxies), fake_argument(named)
+    _check_metadata(output, tx, what, fakes)
+    watch = TensorWatch([*tensors_in(fakes), *tensors_in(fake_named)])
+    function = _method(target) if kind == "call_method" else target
+    result = output.run_fake(tx, lambda: function(*fakes, **fake_named), what=what)
+    written = watch.changed() + written_by_kernel(what, fakes, fake_named)
+    output.note_written(written)
+    _check_inputs_kept(output, tx, what, watch)
+    if not (written or is_effectful(what, target, fake_named)) and _needs_no_node(output, result):
+        return _wrap(output, tx, result, None)
+    removable = not written and is_removable(what, target, watch.tensors)
+    node = output.create_node(kind, target, proxies, named, result, removable=removable)
+    return _wrap(output, tx, result, node)
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def call_method(owner: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(owner, name)(*args, **kwargs)
+
+    return call_method
+
+
+def _needs_no_node(output: OutputGraph, result: Any) -> bool:
+    """Whether nothing new is in the result: Python values, and tensors that have a variable already."""
+    return all(output.variable_of(t) is not None for t in tensors_in(result))
+
+
+# ---------------------------------------------------------------- what may not be done
+
+
+def _check_generator(tx: Tx, what: str, kwargs: Kwargs) -> None:
+    generator = kwargs.get("generator")
+    if generator is not None and issubclass(generator.realize().python_type(), torch.Generator):
+        tx.graph_break(gb.RANDOM_STATE, f"{what} draws from a generator object")
+
+
+def _check_metadata(output: OutputGraph, tx: Tx, what: str, fakes: tuple[Any, ...]) -> None:
+    """Break before an input's metadata would change."""
+    if not fakes or not isinstance(fakes[0], torch.Tensor):
+        return
+    if resizes(what):
+        tx.graph_break(gb.INPUT_METADATA_MUTATION, f"{what} gives a tensor another storage")
+    if not changes_metadata(what):
+        return
+    entry = output.input_of(fakes[0])
+    if entry is None:
+        return
+    if what == "requires_grad_" and fakes[0].requires_grad is (fakes[1] if len(fakes) > 1 else True):
+        return
+    if what == "detach_" and fakes[0].is_leaf and not fakes[0].requires_grad:
+        return
+    tx.graph_break(gb.INPUT_METADATA_MUTATION, f"{what} on input {entry.source}")
+
+
+def _check_inputs_kept(output: OutputGraph, tx: Tx, what: str, watch: TensorWatch) -> None:
+    for tensor in watch.tensors:
+        entry = output.input_of(tensor)
+        if entry is not None and entry.layout_changed():
+            tx.graph_break(gb.INPUT_METADATA_MUTATION, f"{what} changes the layout of input {entry.source}")
+
+
+# ---------------------------------------------------------------- results
+
+
+def _wrap(output: OutputGraph, tx: Tx, result: Any, node: fx.Node | None) -> VariableTracker:
+    """The variable of a result; `node` is where its tensors come from, None when all of them are known."""
+    if isinstance(result, torch.Tensor):
+        return _wrap_tensor(output, result, node)
+    if isinstance(result, torch.Size):
+        return TupleVariable([tx.wrap(v) for v in result], cls=torch.Size)
+    if isinstance(result, (tuple, list)):
+        items = [_wrap_item(output, tx, node, i, v) for i, v in enumerate(result)]
+        return _wrap_sequence(tx, type(result), items)
+    return tx.wrap(result)
+
+
+def _wrap_tensor(output: OutputGraph, fake: torch.Tensor, node: fx.Node | None) -> VariableTracker:
+    known = output.variable_of(fake)
+    if known is not None:
+        return known
+    if node is None:
+        raise AssertionError("a tensor without variable comes from a node")
+    return output.remember(TensorVariable(node, fake))
+
+
+def _wrap_item(output: OutputGraph, tx: Tx, node: fx.Node | None, index: int, item: Any) -> VariableTracker:
+    if node is not None and any(output.variable_of(t) is None for t in tensors_in(item)):
+        node = output.create_node("call_function", operator.getitem, (node, index), {}, item, removable=True)
+    return _wrap(output, tx, item, node)
+
+
+def _wrap_sequence(tx: Tx, cls: type, items: list[VariableTracker]) -> VariableTracker:
+    if cls is list:
+        return ListVariable(items)
+    if cls is tuple:
+        return TupleVariable(items)
+    if is_structseq(cls) or (hasattr(cls, "_fields") and cls.__dictoffset__ == 0):
+        return TupleVariable(items, cls=cls)
+    return tx.call(tx.wrap(cls), [ListVariable(items)])

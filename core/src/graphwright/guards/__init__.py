@@ -1,0 +1,1 @@
+"""What must hold for an entry to be used again."""

@@ -1,0 +1,117 @@
+"""The guards of one capture: checks by source, and relations between sources.
+
+A check is the tuple that the native tree takes: ``("type", T)``, ``("id", obj)``, ``("eq", value)``, ``("len", n)``,
+``("keys", keys)``, ``("dict_has", key)``, ``("dict_lacks", key)``, ``("absent",)``, ``("tensor", example, dims)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from graphwright.sources import Source, SourceRoots
+
+Check = tuple[Any, ...]
+NodeSpec = tuple[str, Any, list[Check], list[Any], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """One condition, in words and as data."""
+
+    source: str
+    check: Check
+
+    def __str__(self) -> str:
+        kind, *rest = self.check
+        if kind == "tensor":
+            example = rest[0]
+            return (
+                f"{self.source}: tensor {example.dtype} {tuple(example.shape)} stride {tuple(example.stride())} "
+                f"{example.device} requires_grad={example.requires_grad}"
+            )
+        shown = ", ".join(getattr(r, "__qualname__", None) or repr(r)[:120] for r in rest)
+        return f"{self.source}: {kind} {shown}".rstrip()
+
+
+class GuardSet:
+    """Collects guards while capturing, then gives the native tree its data."""
+
+    def __init__(self, roots: SourceRoots) -> None:
+        self.roots = roots
+        self._checks: dict[Source, list[Check]] = {}
+        self._seen: set[tuple[Any, ...]] = set()
+        self._same: list[tuple[Source, Source]] = []
+        self._distinct: dict[frozenset[Source], None] = {}
+        self._storages: list[tuple[list[Source], list[int]]] = []
+
+    def touch(self, source: Source) -> None:
+        """Require that the source can be fetched at all."""
+        self._checks.setdefault(source, [])
+
+    def add(self, source: Source, *check: Any) -> None:
+        """Require that `check` holds for the value of `source`."""
+        index = (source, check[0], *(_identity(c) for c in check[1:]))
+        if index not in self._seen:
+            self._seen.add(index)
+            self._checks.setdefault(source, []).append(check)
+
+    def same(self, first: Source, second: Source) -> None:
+        """Require that both sources give one and the same object."""
+        self._same.append((first, second))
+
+    def distinct(self, first: Source, second: Source) -> None:
+        """Require that the two sources give different objects."""
+        if first is not second:
+            self._distinct[frozenset((first, second))] = None
+
+    def storages(self, sources: list[Source], groups: list[int]) -> None:
+        """Require that the tensors share storages exactly as `groups` says."""
+        self._storages.append((sources, groups))
+
+    def __iter__(self) -> Iterator[Guard]:
+        for source, checks in self._checks.items():
+            for check in checks:
+                yield Guard(str(source), check)
+        for a, b in self._same:
+            yield Guard(str(a), ("same as", str(b)))
+        for pair in self._distinct:
+            a, b = sorted(map(str, pair))
+            yield Guard(a, ("not the same as", b))
+
+    def native_spec(self, fetched: list[Source]) -> tuple[list[NodeSpec], int, list[tuple[Any, ...]]]:
+        """Roots, number of slots and relations for `_native.GuardTree`.
+
+        Args:
+            fetched: sources whose values the entry wants, in slot order; further slots serve the relations.
+        """
+        slots: dict[Source, int] = {}
+        for source in fetched:
+            slots.setdefault(source, len(slots))
+
+        def slot(source: Source) -> int:
+            return slots.setdefault(source, len(slots))
+
+        relations: list[tuple[Any, ...]] = [("same", (slot(a), slot(b))) for a, b in self._same if a is not b]
+        relations += [("distinct", tuple(slot(s) for s in pair)) for pair in self._distinct]
+        relations += [("storages", tuple(slot(s) for s in some), tuple(groups)) for some, groups in self._storages]
+        needed: set[Source] = set()
+        for source in [*self._checks, *slots]:
+            step: Source | None = source
+            while step is not None and step not in needed:
+                needed.add(step)
+                step = step.base
+        specs = [self._node(root, needed, slots) for root in self.roots if root in needed]
+        return specs, len(slots), relations
+
+    def _node(self, source: Source, needed: set[Source], slots: dict[Source, int]) -> NodeSpec:
+        children = [self._node(c, needed, slots) for c in source.children.values() if c in needed]
+        return (source.accessor, source.key, list(self._checks.get(source, ())), children, slots.get(source, -1))
+
+
+def _identity(value: Any) -> Any:
+    """A key that tells values apart as strictly as the native checks do."""
+    if isinstance(value, (int, str, bytes, float, type(None))):
+        return (type(value), repr(value))
+    return id(value)

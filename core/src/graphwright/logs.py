@@ -1,0 +1,261 @@
+"""Prints events: what `GRAPHWRIGHT_LOGS` asks for to stderr, and what everybody should know through `logging`.
+
+`GRAPHWRIGHT_LOGS` (or `graphwright.config.logs`) is a comma-separated list of names from `LOGS`. `+name` prints more of
+it, `-name` takes it out again, `all` means every log but `trace_bytecode`.
+
+Without that, the logger `graphwright` gets, once for each place in the user's code:
+
+* WARNING: recompile limits, internal errors, mechanisms that do not work here. Python shows these by default.
+* INFO: graph breaks and skipped frames. They are normal, so one has to ask for them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import dis
+import io
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from graphwright import config, events
+from graphwright.events import Event
+from graphwright.exc import CompileValueError
+from graphwright.settings import Settings
+
+_logger = logging.getLogger("graphwright")
+
+
+class UnknownLog(CompileValueError):
+    """No log has this name."""
+
+
+# ------------------------------------------------------------------ what each log prints
+
+
+def _graph_break(event: events.GraphBroke, verbose: bool) -> str:
+    text = f"{event.gw_id} graph break in {event.location}: {event.reason}\n  remedy: {event.remedy}"
+    if event.location is not None and event.location.text:
+        text = text.replace("\n", f"\n    {event.location.text.strip()}\n", 1)
+    if verbose:
+        text += f"\n  {event.kind.explanation}"
+        text += "".join(f"\n  at {place} in {place.function}: {place.text.strip()}" for place in event.user_stack)
+    return text
+
+
+def _skip(event: events.FrameSkipped, verbose: bool) -> str:
+    remedy = f"\n  remedy: {event.remedy}" if event.remedy else ""
+    return f"{event.function} ({event.location}) runs in eager: {event.reason}{remedy}"
+
+
+def _recompile(event: events.Recompiled, verbose: bool) -> str:
+    reasons = event.reasons if verbose else event.reasons[:1]
+    return f"recompiling {event.function} ({event.location}): " + "\n  and ".join(reasons)
+
+
+def _limit(event: events.CacheLimitHit, verbose: bool) -> str:
+    return (
+        f"{event.function} ({event.location}) reached {event.setting} ({event.limit}); calls that fit no entry run in "
+        f"eager from now on. Last reason: {event.reason}. Make what changes a tensor, or raise "
+        f"graphwright.config.{event.setting}."
+    )
+
+
+def _guards(event: events.GuardsBuilt, verbose: bool) -> str:
+    return f"{len(event.guards)} guards of {event.function}" + "".join(f"\n  {guard}" for guard in event.guards)
+
+
+def _disassembly(code: Any) -> str:
+    text = io.StringIO()
+    dis.dis(code, file=text, depth=0)
+    return text.getvalue()
+
+
+def _bytecode(event: events.Bytecode, verbose: bool) -> str:
+    return (
+        f"bytecode of {event.function} ({event.location})\noriginal:\n{_disassembly(event.original)}"
+        f"replacement:\n{_disassembly(event.replacement)}"
+    )
+
+
+def _instruction(event: events.InstructionTraced, verbose: bool) -> str:
+    stack = f" [{', '.join(event.stack)}]" if verbose else ""
+    return f"{event.location}: {event.instruction}{stack}"
+
+
+def _graph(event: events.GraphCaptured, verbose: bool) -> str:
+    return (
+        f"{event.name} ({event.op_count} ops, {event.input_count} inputs, {event.location})\n{event.graph_module.graph}"
+    )
+
+
+def _graph_code(event: events.GraphCaptured, verbose: bool) -> str:
+    return f"{event.name} ({event.location})\n{event.code}"
+
+
+def _dynamic(event: events.DimensionMadeDynamic, verbose: bool) -> str:
+    return f"{event.source} is symbolic as {event.symbol}: {event.why}"
+
+
+def _artifact(event: events.BackendArtifact, verbose: bool) -> str:
+    return f"{event.name}\n{event.text}"
+
+
+def _internal_error(event: events.InternalErrorCaught, verbose: bool) -> str:
+    return (
+        f"a bug of Graphwright's, met while capturing {event.function} ({event.location}), which runs in eager: "
+        f"{type(event.error).__name__}: {event.error}\n  Set GRAPHWRIGHT_RAISE_INTERNAL_ERRORS=1 to see where."
+    )
+
+
+def _backend(event: Event, verbose: bool) -> str:
+    if isinstance(event, events.BackendUsed):
+        return f"{event.graph_name} goes to backend {event.backend} {event.distribution} {event.version}".rstrip()
+    if isinstance(event, events.BackendChosen):
+        return f"backend {event.backend} is taken by default: {event.reason}"
+    if isinstance(event, events.BackendFailed):
+        return f"backend {event.backend} failed on {event.graph_name}: {type(event.error).__name__}"
+    return str(event)
+
+
+def _timing(event: Event, verbose: bool) -> str:
+    if isinstance(event, events.GraphCompiled):
+        return f"{event.name}: {event.seconds * 1e3:.1f} ms in backend {event.backend}"
+    if isinstance(event, events.FrameFinished):
+        return f"{event.function} {event.outcome} after {event.seconds * 1e3:.1f} ms"
+    return str(event)
+
+
+def _mechanism(event: events.MechanismOff, verbose: bool) -> str:
+    return f"{event.mechanism} is off: {event.reason}. {event.remedy}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A log one can ask for."""
+
+    kinds: tuple[type[Event], ...]
+    """The events it prints."""
+    format: Callable[[Any, bool], str]
+    """The text of one, verbose or not."""
+    about: str
+    """What it shows."""
+
+
+LOGS: Mapping[str, Log] = {
+    "graph_breaks": Log((events.GraphBroke,), _graph_break, "where graphs end, why, and what to do"),
+    "skips": Log((events.FrameSkipped,), _skip, "functions left to the interpreter as a whole"),
+    "recompiles": Log((events.Recompiled, events.CacheLimitHit), lambda e, v: _RECOMPILE_FORMATS[type(e)](e, v),
+                      "captures of what was captured before, and the guard that failed"),
+    "guards": Log((events.GuardsBuilt,), _guards, "the conditions under which an entry holds"),
+    "bytecode": Log((events.Bytecode,), _bytecode, "original and replacement code"),
+    "trace_bytecode": Log((events.InstructionTraced,), _instruction, "every instruction translated"),
+    "graph": Log((events.GraphCaptured,), _graph, "graphs, one node a line"),
+    "graph_code": Log((events.GraphCaptured,), _graph_code, "graphs as Python"),
+    "dynamic": Log((events.DimensionMadeDynamic,), _dynamic, "sizes and numbers that became symbolic"),
+    "aot_graphs": Log((events.BackendArtifact,), _artifact, "forward and backward graphs of AOTAutograd"),
+    "output_code": Log((events.BackendArtifact,), _artifact, "source that backends generated"),
+    "backends": Log((events.BackendUsed, events.BackendChosen, events.BackendFailed), _backend, "who compiles what"),
+    "compile_times": Log((events.GraphCompiled, events.FrameFinished), _timing, "how long captures and backends take"),
+    "internal_errors": Log((events.InternalErrorCaught,), _internal_error, "bugs of Graphwright's own"),
+    "mechanisms": Log((events.MechanismOff,), _mechanism, "what does not work on this machine"),
+}  # fmt: skip
+"""Every log, by name."""
+
+_RECOMPILE_FORMATS: Mapping[type[Event], Callable[[Any, bool], str]] = {
+    events.Recompiled: _recompile,
+    events.CacheLimitHit: _limit,
+}
+_NOT_IN_ALL = "trace_bytecode"
+
+
+def parse_logs(text: str) -> dict[str, bool]:
+    """The logs that a text asks for, each with whether it is to be verbose.
+
+    Raises:
+        UnknownLog: A name is not in `LOGS`; the message suggests the nearest.
+    """
+    chosen: dict[str, bool] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        sign, name = (item[0], item[1:].strip()) if item[0] in "+-" else ("", item)
+        if name != "all" and name not in LOGS:
+            near = difflib.get_close_matches(name, [*LOGS, "all"], n=3, cutoff=0.5)
+            hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise UnknownLog(
+                f"GRAPHWRIGHT_LOGS: no log is called {name!r}.{hint} Logs are: {', '.join(sorted(LOGS))}, all."
+            )
+        names = [each for each in LOGS if each != _NOT_IN_ALL] if name == "all" else [name]
+        for each in names:
+            if sign == "-":
+                chosen.pop(each, None)
+            else:
+                chosen[each] = sign == "+"
+    return chosen
+
+
+# ------------------------------------------------------------------ the two subscribers
+
+
+class _Printer:
+    """Prints the logs that were asked for to stderr."""
+
+    def __init__(self) -> None:
+        self._chosen: dict[str, bool] = {}
+
+    def configure(self, settings: Settings) -> None:
+        """Follow the settings."""
+        chosen = parse_logs(settings.logs)
+        events.unsubscribe(self.print)
+        self._chosen = chosen
+        if chosen:
+            kinds = {kind for name in chosen for kind in LOGS[name].kinds}
+            events.subscribe(self.print, *kinds)
+
+    def print(self, event: Event) -> None:
+        """Print an event to every log it belongs to."""
+        for name, verbose in self._chosen.items():
+            log = LOGS[name]
+            if isinstance(event, log.kinds) and (not isinstance(event, events.BackendArtifact) or event.kind == name):
+                compile_id = f" {event.compile_id}" if event.compile_id else ""
+                sys.stderr.write(f"[graphwright {name}{compile_id}] {log.format(event, verbose)}\n")
+
+
+class _Reporter:
+    """Tells the logger what happened, once a place."""
+
+    def __init__(self) -> None:
+        self.reported: set[tuple[object, ...]] = set()
+
+    def report(self, event: Event) -> None:
+        """Log an event that everybody may want to know of."""
+        level, text = self._LEVELS[type(event)]
+        place = (type(event), str(event.location), getattr(event, "gw_id", None) or getattr(event, "mechanism", None))
+        if _logger.isEnabledFor(level) and place not in self.reported:
+            self.reported.add(place)
+            _logger.log(level, "%s", text(event, False))
+
+    _LEVELS: Mapping[type[Event], tuple[int, Callable[[Any, bool], str]]] = {
+        events.GraphBroke: (logging.INFO, _graph_break),
+        events.FrameSkipped: (logging.INFO, _skip),
+        events.BackendChosen: (logging.INFO, _backend),
+        events.CacheLimitHit: (logging.WARNING, _limit),
+        events.InternalErrorCaught: (logging.WARNING, _internal_error),
+        events.MechanismOff: (logging.WARNING, _mechanism),
+    }
+
+
+_printer = _Printer()
+_reporter = _Reporter()
+
+
+def install() -> None:
+    """Start to follow the event stream and the settings; once, when Graphwright is imported."""
+    events.subscribe(_reporter.report, *_Reporter._LEVELS)
+    config.on_change(_printer.configure)
+
+
+def forget_reported() -> None:
+    """Report every place anew."""
+    _reporter.reported.clear()

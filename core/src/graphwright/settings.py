@@ -1,0 +1,51 @@
+"""All settings, as one frozen dataclass; the environment is read in one function."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What governs capture. Names are torch._dynamo.config's where the meaning is the same."""
+
+    recompile_limit: int = 8
+    """Entries a code object may have for one backend before misses run in eager."""
+    accumulated_recompile_limit: int = 256
+    """Captures of one code object over all its life, entries dropped meanwhile included."""
+    fail_on_recompile_limit_hit: bool = False
+    """Raise `RecompileLimitExceeded` instead of running in eager."""
+    raise_internal_errors: bool = False
+    """Raise Graphwright's own bugs instead of running the frame in eager; on in our tests."""
+    suppress_errors: bool = False
+    """Run a frame in eager when its backend fails to compile, instead of raising `BackendCompilerFailed`."""
+    capture_scalar_outputs: bool = False
+    """Capture `Tensor.item()` as a symbolic number instead of breaking the graph."""
+    inline_depth_limit: int = 200
+    """How deep calls are inlined before the graph breaks."""
+    instruction_limit: int = 2_000_000
+    """Instructions a capture may translate before it gives up."""
+    reorderable_logging_functions: frozenset[object] = frozenset()
+    """Functions whose calls may move after the graph, in order."""
+    logs: str = ""
+    """Comma-separated names of event logs to print; see `graphwright.events`."""
+
+    def __post_init__(self) -> None:
+        """Refuse limits that cannot be.
+
+        Raises:
+            ValueError: a limit is not a positive integer.
+        """
+        for name in ("recompile_limit", "accumulated_recompile_limit", "inline_depth_limit", "instruction_limit"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"graphwright setting {name!r} must be a positive integer, not {value!r}")
+
+
+def settings_from_environment() -> Settings:
+    """The settings as the environment variables ask: `GRAPHWRIGHT_LOGS`, `GRAPHWRIGHT_RAISE_INTERNAL_ERRORS`."""
+    return Settings(
+        logs=os.environ.get("GRAPHWRIGHT_LOGS", ""),
+        raise_internal_errors=os.environ.get("GRAPHWRIGHT_RAISE_INTERNAL_ERRORS", "0") not in ("", "0"),
+    )

@@ -1,0 +1,1 @@
+"""The symbolic interpreter: runs bytecode on variables instead of values."""

@@ -1,0 +1,326 @@
+"""Every private name of torch that the core uses; nothing else in the core imports one.
+
+Checked with torch 2.11 to 2.13. When a torch release moves a name, this is the file to change.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, cast
+
+import torch
+import torch._jit_internal
+import torch._utils
+import torch.compiler
+import torch.overrides
+from torch._guards import TracingContext, tracing
+from torch._library.custom_ops import CustomOpDef
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorConverter,
+    FakeTensorMode,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+from torch.utils import _device, _python_dispatch
+
+__all__ = [
+    "DATA_DEPENDENT_ERRORS",
+    "UNSUPPORTED_FAKE_ERRORS",
+    "CustomOpDef",
+    "FakeTensor",
+    "FakeTensorConverter",
+    "FakeTensorMode",
+    "HigherOrderOperator",
+    "OpOverload",
+    "OpOverloadPacket",
+    "TracingContext",
+    "call_with_hooks",
+    "fake_of",
+    "global_backward_hooks",
+    "global_forward_hooks",
+    "has_constant",
+    "instance_attributes",
+    "is_functorch_wrapped",
+    "is_script_module",
+    "is_torch_allowed_in_graph",
+    "is_torch_constant_result",
+    "is_torch_graph_break",
+    "module_call",
+    "new_fake_mode",
+    "set_grad_enabled",
+    "storage_key",
+    "tensor_version",
+    "torch_disable_mark",
+    "torch_stance",
+    "torch_substitute",
+    "tracing",
+]
+
+DATA_DEPENDENT_ERRORS: tuple[type[BaseException], ...] = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    GuardOnDataDependentSymNode,
+)
+"""What fake tensors raise when an operation needs the values they do not have."""
+UNSUPPORTED_FAKE_ERRORS: tuple[type[BaseException], ...] = (
+    UnsupportedOperatorException,
+    UnsupportedFakeTensorException,
+    NotImplementedError,
+)
+"""What fake tensors raise when an operation has no rule for them."""
+
+set_grad_enabled = torch._C._set_grad_enabled
+"""The setter behind `torch.no_grad` and `torch.set_grad_enabled`; a function of one bool, as graphs hold it."""
+
+
+# ---------------------------------------------------------------- fake tensors
+
+
+def new_fake_mode() -> FakeTensorMode:
+    """A fake tensor mode with a shape environment of its own, where asking for a value is an error."""
+    shape_env = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
+    return FakeTensorMode(shape_env=shape_env)
+
+
+def fake_of(mode: FakeTensorMode, tensor: torch.Tensor, converter: FakeTensorConverter | None = None) -> torch.Tensor:
+    """A fake stand-in of fixed sizes; one converter gives one fake for one tensor, and shares storages."""
+    if converter is None:
+        return mode.from_tensor(tensor, static_shapes=True)
+    return converter.from_real_tensor(mode, tensor)
+
+
+def has_constant(fake: torch.Tensor) -> bool:
+    """Whether a fake tensor knows its value."""
+    return getattr(fake, "constant", None) is not None
+
+
+def storage_key(tensor: torch.Tensor) -> int | None:
+    """The identity of a tensor's storage, or None for a tensor without one."""
+    try:
+        return cast(int, tensor.untyped_storage()._cdata)
+    except (NotImplementedError, RuntimeError):
+        return None
+
+
+def tensor_version(tensor: torch.Tensor) -> int:
+    """The counter of in-place changes; 0 for inference tensors, which have none."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def instance_attributes(tensor: torch.Tensor) -> dict[str, Any]:
+    """The Python attributes that a program set on a tensor object."""
+    return cast(dict[str, Any], tensor.__dict__)
+
+
+def is_functorch_wrapped(tensor: torch.Tensor) -> bool:
+    """Whether a tensor belongs to a running function transform (`vmap`, `grad`, functionalisation)."""
+    return bool(torch._C._functorch.is_functorch_wrapped_tensor(tensor)) or torch._is_functional_tensor(tensor)
+
+
+# ---------------------------------------------------------------- markers that libraries carry for torch.compile
+#
+# Only read, and only where torch.compile's own modules are loaded already: who marked something has loaded them.
+
+
+def _loaded(module: str, name: str) -> Any:
+    return getattr(sys.modules.get(module), name, None)
+
+
+def torch_disable_mark(function: FunctionType) -> tuple[str | None, bool] | None:
+    """Reason and recursiveness where `torch.compiler.disable` or `torch._dynamo.skip` marked a function, else None."""
+    attributes = function.__dict__
+    if not attributes.get("_torchdynamo_disable"):
+        return None
+    if attributes.get("_torchdynamo_wrapper_id", id(function)) != id(function):
+        return None  # copied by functools.wraps from the function it wraps, which is marked itself
+    return attributes.get("_torchdynamo_disable_msg"), bool(attributes.get("_torchdynamo_disable_recursive", False))
+
+
+def is_torch_allowed_in_graph(function: object) -> bool:
+    """Whether `torch.compiler.allow_in_graph` (or `nonstrict_trace`) marked a callable."""
+    ids = _loaded("torch._dynamo.trace_rules", "_allowed_callable_ids")
+    return ids is not None and id(function) in ids
+
+
+def is_torch_constant_result(function: FunctionType) -> bool:
+    """Whether `torch.compiler.assume_constant_result` marked a function."""
+    return bool(function.__dict__.get("_dynamo_marked_constant"))
+
+
+def is_torch_graph_break(function: object) -> bool:
+    """Whether a function is `torch._dynamo.graph_break`."""
+    return isinstance(function, FunctionType) and function is _loaded("torch._dynamo.decorators", "graph_break")
+
+
+def torch_substitute(function: Callable[..., Any]) -> Callable[..., Any] | None:
+    """The stand-in that a library registered by `torch.compiler.substitute_in_graph`; torch's own are left out."""
+    holder = _loaded("torch._dynamo.variables.functions", "PolyfilledFunctionVariable")
+    if holder is None:
+        return None
+    try:
+        wrapper = holder._get_polyfill_handlers().get(function)
+    except TypeError:  # unhashable
+        return None
+    stand_in = getattr(wrapper, "__torch_dynamo_polyfill__", None)
+    if stand_in is None or stand_in.__module__.startswith("torch."):
+        return None
+    return cast(Callable[..., Any], stand_in)
+
+
+def torch_stance() -> str:
+    """What `torch.compiler.set_stance` is set to."""
+    return cast(str, getattr(_loaded("torch._dynamo.eval_frame", "_stance"), "stance", "default"))
+
+
+# ---------------------------------------------------------------- modules
+
+module_call = torch.nn.Module.__call__
+"""What calling a module runs unless its class says otherwise."""
+global_forward_hooks: tuple[dict[int, Any], ...] = (
+    torch.nn.modules.module._global_forward_hooks,
+    torch.nn.modules.module._global_forward_pre_hooks,
+)
+"""The hooks that run around the forward of every module there is."""
+global_backward_hooks: tuple[dict[int, Any], ...] = (
+    torch.nn.modules.module._global_backward_hooks,
+    torch.nn.modules.module._global_backward_pre_hooks,
+)
+"""The hooks on the gradients of every module there is."""
+
+
+def call_with_hooks(module_like: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run the hooks of something that has a module's attributes around its `forward`."""
+    return torch.nn.Module._call_impl(module_like, *args, **kwargs)
+
+
+def is_script_module(module: torch.nn.Module) -> bool:
+    """Whether a module is TorchScript, whose code is no Python."""
+    return isinstance(module, torch.jit.ScriptModule)
+
+
+# ---------------------------------------------------------------- what the native extension reads
+
+DisableTorchFunction = torch._C.DisableTorchFunction
+DisableTorchFunctionSubclass = torch._C.DisableTorchFunctionSubclass
+TensorBase = torch._C.TensorBase
+DeviceContext = _device.DeviceContext
+TorchDispatchMode = _python_dispatch.TorchDispatchMode
+
+
+def read_ambient() -> dict[str, Any]:
+    """The state of this thread that decides what torch operations do."""
+    included, excluded = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+    function_modes_on = 0 if torch._C._is_torch_function_enabled() else 1
+    if function_modes_on and torch._C._is_torch_function_all_disabled():
+        function_modes_on = 2
+    return {
+        "grad_mode": torch.is_grad_enabled(),
+        "inference_mode": torch.is_inference_mode_enabled(),
+        "default_dtype": torch.get_default_dtype(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "deterministic_warn_only": torch.is_deterministic_algorithms_warn_only_enabled(),
+        "autocast_cache": torch.is_autocast_cache_enabled(),
+        "autocast_cpu_dtype": torch.get_autocast_dtype("cpu"),
+        "autocast_cuda_dtype": torch.get_autocast_dtype("cuda"),
+        "function_modes": torch._C._len_torch_function_stack(),
+        "dispatch_modes": torch._C._len_torch_dispatch_stack(),
+        "function_mode_state": function_modes_on,
+        "included": included.raw_repr(),
+        "excluded": excluded.raw_repr(),
+    }
+
+
+# ---------------------------------------------------------------- functions that go into graphs
+
+
+def _members(*holders: Any) -> frozenset[Any]:
+    found = (getattr(holder, name, None) for holder in holders for name in dir(holder) if not name.startswith("__"))
+    return frozenset(f for f in found if callable(f))
+
+
+GRAPH_BUILTINS: frozenset[Any] = _members(
+    torch._C._VariableFunctions,
+    torch._C._nn,
+    torch._C._fft,
+    torch._C._linalg,
+    torch._C._special,
+) - {torch._C._nn._parse_to}
+"""C functions that are operations on tensors."""
+TENSOR_BASES: tuple[type, ...] = (torch.Tensor, torch._C.TensorBase)
+"""The classes that define a tensor's methods."""
+parse_to = torch._C._nn._parse_to
+"""How `Tensor.to` and `Module.to` read their arguments."""
+
+
+# ---------------------------------------------------------------- questions asked of torch
+
+get_tracing_state = torch._C._get_tracing_state
+"""The state of `torch.jit.trace`; there is none while capturing."""
+IS_COMPILING: tuple[Callable[..., bool], ...] = tuple(
+    dict.fromkeys(
+        (
+            torch.compiler.is_compiling,
+            torch.compiler.is_dynamo_compiling,
+            torch._utils.is_compiling,
+        )
+    )
+)
+"""Questions that libraries ask to take the path for compilers."""
+IS_SCRIPTING_OR_TRACING: tuple[Callable[..., bool], ...] = tuple(
+    dict.fromkeys((torch._jit_internal.is_scripting, torch.jit.is_tracing, torch.compiler.is_exporting))
+)
+"""Questions about other compilers, whose answer is no."""
+LOG_ONCE: tuple[Callable[..., None], ...] = (torch._C._log_api_usage_once,)
+"""Reports of use that torch sends nowhere by default."""
+INFERENCE_MODE_GUARDS: tuple[Any, ...] = (torch.inference_mode, torch._C._InferenceMode)
+"""What switches inference mode on."""
+has_torch_function = torch._C._has_torch_function
+"""Whether any value of a tuple has its own `__torch_function__`."""
+HAS_TORCH_FUNCTION: tuple[Any, ...] = (torch._C._has_torch_function_unary, torch._C._has_torch_function_variadic)
+"""The same question about arguments."""
+FUNCTION_MODE_QUERIES: tuple[Any, ...] = (
+    torch._C._is_torch_function_mode_enabled,
+    torch._C._len_torch_function_stack,
+    torch._C._is_torch_function_enabled,
+)
+"""Questions about the stack of torch function modes."""
+
+
+def function_modes_active() -> bool:
+    """Whether a torch function mode, a default device included, is on."""
+    return bool(torch._C._is_torch_function_mode_enabled())
+
+
+# ---------------------------------------------------------------- tensors from Python data
+
+jit_annotate = torch.jit.annotate
+"""A cast that means nothing outside of scripts."""
+LEGACY_TENSOR_CLASSES: tuple[Any, ...] = (
+    torch.Tensor,
+    torch.FloatTensor,
+    torch.DoubleTensor,
+    torch.HalfTensor,
+    torch.BFloat16Tensor,
+    torch.LongTensor,
+    torch.IntTensor,
+    torch.ShortTensor,
+    torch.CharTensor,
+    torch.ByteTensor,
+    torch.BoolTensor,
+)
+"""Classes whose call makes a tensor in the old way."""
+
+
+def fold_dtypes(dtypes: list[torch.dtype]) -> torch.dtype:
+    """The dtype that holds values of all these."""
+    result = dtypes[0]
+    for dtype in dtypes[1:]:
+        result = torch.promote_types(result, dtype)
+    return result

@@ -1,0 +1,1 @@
+"""What the translator knows about Python values: one VariableTracker class for each kind."""

@@ -1,0 +1,326 @@
+"""Python functions: those that exist outside, those made by the traced program, and bound methods."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from graphwright import graph_breaks as gb
+from graphwright.variables.argument_binding import BindingError, Parameters, bind_arguments
+from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker
+from graphwright.variables.cell import CellVariable
+from graphwright.variables.constant import ConstantVariable
+from graphwright.variables.dict import DictVariable
+from graphwright.variables.sequence import TupleVariable
+
+_CODE_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__")
+
+
+class FunctionVariable(VariableTracker):
+    """What outside functions and functions made inside have in common."""
+
+    code: types.CodeType
+    qualname: str
+
+    def python_type(self) -> type:
+        return types.FunctionType
+
+    def globals_variable(self, tx: Tx) -> DictVariable:
+        """The dict of the function's globals."""
+        raise NotImplementedError
+
+    def free_cells(self, tx: Tx) -> list[CellVariable]:
+        """The closure, in the order of `co_freevars`."""
+        raise NotImplementedError
+
+    def default_of(self, tx: Tx, name: str, from_last: int) -> VariableTracker | None:
+        """The default of a parameter; `from_last` counts positional parameters from the end, -1 is keyword-only."""
+        raise NotImplementedError
+
+    def bind(self, tx: Tx, args: Args, kwargs: Kwargs) -> dict[str, VariableTracker]:
+        """The argument slots by name; raises TypeError in the traced program where arguments do not fit."""
+        try:
+            bound = bind_arguments(self.code, list(args), kwargs, lambda name, back: self.default_of(tx, name, back))
+        except BindingError as error:
+            tx.raise_(TypeError, str(error))
+        parameters = Parameters.of(self.code)
+        slots = bound.values
+        if parameters.varargs is not None:
+            slots[parameters.varargs] = TupleVariable(bound.rest)
+        if parameters.varkw is not None:
+            named = DictVariable.new()
+            for name, value in bound.named.items():
+                named.store(tx, ConstantVariable(name), value)
+            slots[parameters.varkw] = named
+        return slots
+
+    def call(self, tx: Tx, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return tx.inline(self, args, kwargs)
+
+    def hash_key(self, tx: Tx) -> Any:
+        return self
+
+
+class UserFunctionVariable(FunctionVariable):
+    """A Python function that exists outside the frame."""
+
+    def __init__(self, fn: types.FunctionType, source: Any = None) -> None:
+        self.fn = fn
+        self.source = source
+        self.code = fn.__code__
+        self.qualname = fn.__qualname__
+        self._cells: list[CellVariable] | None = None
+
+    def globals_variable(self, tx: Tx) -> DictVariable:
+        namespace = self.fn.__globals__
+        source = self.source.attr("__globals__") if self.source is not None else None
+        found = tx.wrap(namespace, source or tx.capture.roots.constant(namespace))
+        assert isinstance(found, DictVariable)
+        return found
+
+    def free_cells(self, tx: Tx) -> list[CellVariable]:
+        if self._cells is None:
+            self._cells = []
+            for i, cell in enumerate(self.fn.__closure__ or ()):
+                source = self.source.attr("__closure__").index(i) if self.source else tx.capture.roots.constant(cell)
+                found = tx.wrap(cell, source)
+                assert isinstance(found, CellVariable)
+                self._cells.append(found)
+        return self._cells
+
+    def default_of(self, tx: Tx, name: str, from_last: int) -> VariableTracker | None:
+        if from_last < 0:
+            table = self.fn.__kwdefaults__
+            if not table or name not in table:
+                return None
+            if self.source is None:
+                return tx.wrap(table[name])
+            return tx.lazy(table[name], self.source.attr("__kwdefaults__").dict_item(name))
+        defaults = self.fn.__defaults__ or ()
+        if from_last > len(defaults):
+            return None
+        position = len(defaults) - from_last
+        if self.source is None:
+            return tx.wrap(defaults[position])
+        inside = self.source.attr("__defaults__")
+        tx.capture.guards.add(inside, "len", len(defaults))
+        return tx.lazy(defaults[position], inside.index(position))
+
+    def getattr(self, tx: Tx, name: str) -> VariableTracker:
+        if name == "__dict__":
+            if self.source is None:
+                return tx.wrap(dict(self.fn.__dict__))
+            return tx.wrap(self.fn.__dict__, self.source.attr("__dict__"))
+        if name == "__globals__":
+            return self.globals_variable(tx)
+        if name == "__get__":
+            tx.graph_break(gb.UNKNOWN_ATTRIBUTE, "__get__ of a function")
+        try:
+            value = getattr(self.fn, name)
+        except AttributeError as error:
+            if self.source is not None:
+                tx.capture.guards.add(self.source.attr("__dict__"), "dict_lacks", name)
+            tx.raise_(AttributeError, *error.args)
+        if self.source is None or type(value) in (types.BuiltinMethodType, types.MethodWrapperType):
+            return tx.wrap(value)
+        return tx.wrap(value, self.source.attr(name))
+
+    def setattr(self, tx: Tx, name: str, value: VariableTracker) -> None:
+        if name.startswith("__"):
+            tx.graph_break(gb.MUTATION_OF_UNKNOWN, f"setting {name!r} of the function {self.qualname}")
+        namespace = self.getattr(tx, "__dict__").realize()
+        assert isinstance(namespace, DictVariable)
+        namespace.store(tx, ConstantVariable(name), value)
+
+    def hash_key(self, tx: Tx) -> Any:
+        return self.fn
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.load_constant(self.fn)
+
+    def __repr__(self) -> str:
+        return f"<function {self.qualname}>"
+
+
+class NestedFunctionVariable(FunctionVariable):
+    """A function that the traced program made."""
+
+    def __init__(
+        self,
+        code: types.CodeType,
+        globals_variable: DictVariable,
+        defaults: VariableTracker | None = None,
+        kwdefaults: VariableTracker | None = None,
+        closure: list[CellVariable] | None = None,
+        annotations: VariableTracker | None = None,
+    ) -> None:
+        self.code = code
+        self.qualname = code.co_qualname
+        self._globals = globals_variable
+        self._defaults = defaults
+        self._kwdefaults = kwdefaults
+        self._closure = closure or []
+        self._annotations = annotations
+        self.special: dict[str, VariableTracker] = {}
+        self.attrs = DictVariable.new()
+
+    def globals_variable(self, tx: Tx) -> DictVariable:
+        return self._globals
+
+    def free_cells(self, tx: Tx) -> list[CellVariable]:
+        return self._closure
+
+    def default_of(self, tx: Tx, name: str, from_last: int) -> VariableTracker | None:
+        if from_last < 0:
+            table = self._kwdefaults.realize() if self._kwdefaults is not None else None
+            return table.lookup(tx, ConstantVariable(name)) if isinstance(table, DictVariable) else None
+        if self._defaults is None:
+            return None
+        defaults = self._defaults.unpack(tx)
+        return None if from_last > len(defaults) else defaults[len(defaults) - from_last]
+
+    def _special_attribute(self, tx: Tx, name: str) -> VariableTracker | None:
+        if name in self.special:
+            return self.special[name]
+        if name == "__dict__":
+            return self.attrs
+        if name == "__globals__":
+            return self._globals
+        if name == "__annotations__":
+            self.special[name] = self._annotation_dict(tx)
+            return self.special[name]
+        constants = {
+            "__name__": self.code.co_name,
+            "__qualname__": self.qualname,
+            "__code__": self.code,
+            "__doc__": self.code.co_consts[0] if self.code.co_consts and isinstance(self.code.co_consts[0], str) else None,
+        }
+        if name in constants:
+            return tx.wrap(constants[name])
+        if name == "__module__":
+            return self._globals.lookup(tx, ConstantVariable("__name__")) or tx.wrap(None)
+        held = {"__defaults__": self._defaults, "__kwdefaults__": self._kwdefaults}
+        if name in held:
+            return held[name] or tx.wrap(None)
+        return None
+
+    def _annotation_dict(self, tx: Tx) -> DictVariable:
+        table = DictVariable.new()
+        if isinstance(self._annotations, TupleVariable):
+            flat = self._annotations.unpack(tx)
+            for key, value in zip(flat[::2], flat[1::2], strict=True):
+                table.store(tx, key.realize(), value)
+        elif isinstance(self._annotations, DictVariable):
+            return self._annotations
+        return table
+
+    def getattr(self, tx: Tx, name: str) -> VariableTracker:
+        found = self._special_attribute(tx, name) or self.attrs.lookup(tx, ConstantVariable(name))
+        if found is not None:
+            return found
+        if name == "__closure__":
+            return TupleVariable(list(self._closure)) if self._closure else tx.wrap(None)
+        if name.startswith("__") and hasattr(types.FunctionType, name):
+            tx.graph_break(gb.UNKNOWN_ATTRIBUTE, f"attribute {name!r} of a function made inside")
+        tx.raise_(AttributeError, f"'function' object has no attribute '{name}'")
+
+    def setattr(self, tx: Tx, name: str, value: VariableTracker) -> None:
+        value = value.realize()
+        if name == "__defaults__":
+            self._defaults = None if value.is_python_constant() and value.as_python_constant() is None else value
+        elif name == "__kwdefaults__":
+            self._kwdefaults = None if value.is_python_constant() and value.as_python_constant() is None else value
+        elif name in ("__annotations__", *_CODE_ATTRIBUTES):
+            self.special[name] = value
+            if name == "__qualname__" and value.is_python_constant():
+                self.qualname = value.as_python_constant()
+        elif name.startswith("__") and hasattr(types.FunctionType, name):
+            tx.graph_break(gb.MUTATION_OF_UNKNOWN, f"setting {name!r} of a function made inside")
+        else:
+            self.attrs.store(tx, ConstantVariable(name), value)
+
+    def delattr(self, tx: Tx, name: str) -> None:
+        if self.attrs.remove(tx, ConstantVariable(name)) is None:
+            tx.raise_(AttributeError, f"'function' object has no attribute '{name}'")
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.load_constant(types.FunctionType)
+        emit.load_constant(self.code)
+        emit(self._globals)
+        emit.load_constant(self.code.co_name)
+        if self._defaults is None:
+            emit.load_constant(None)
+        else:
+            emit(self._defaults)
+        for cell in self._closure:
+            emit(cell)
+        if self._closure:
+            emit.op("build_tuple", len(self._closure))
+        else:
+            emit.load_constant(None)
+        emit.op("call", 5)
+        emit.remember(self)
+        self._restore_attributes(emit)
+
+    def _restore_attributes(self, emit: Emitter) -> None:
+        values: list[tuple[str, VariableTracker | None]] = [*self.special.items(), ("__kwdefaults__", self._kwdefaults)]
+        if "__annotations__" not in self.special and self._annotations is not None:
+            flat = self._annotations
+            if isinstance(flat, DictVariable):
+                values.append(("__annotations__", flat))
+            elif isinstance(flat, TupleVariable):
+                self._restore_annotations(emit, flat)
+        if "__qualname__" not in self.special:
+            values.append(("__qualname__", ConstantVariable(self.qualname)))
+        values += [(key.as_python_constant(), value) for key, value in self.attrs.entries()]
+        for name, value in values:
+            if value is not None:
+                emit.op("copy", 1)
+                emit(value)
+                emit.op("swap", 2)
+                emit.op("store_attr", name)
+
+    def _restore_annotations(self, emit: Emitter, flat: TupleVariable) -> None:
+        emit.op("copy", 1)
+        for item in flat.items:
+            emit(item)
+        emit.op("build_map", len(flat.items) // 2)
+        emit.op("swap", 2)
+        emit.op("store_attr", "__annotations__")
+
+    def __repr__(self) -> str:
+        return f"<function {self.qualname} made inside>"
+
+
+class BoundMethodVariable(VariableTracker):
+    """A function bound to an object."""
+
+    def __init__(self, function: VariableTracker, owner: VariableTracker, source: Any = None) -> None:
+        self.function = function
+        self.owner = owner
+        self.source = source
+
+    def python_type(self) -> type:
+        return types.MethodType
+
+    def call(self, tx: Tx, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return tx.call(self.function, [self.owner, *args], kwargs)
+
+    def getattr(self, tx: Tx, name: str) -> VariableTracker:
+        if name == "__func__":
+            return self.function
+        if name == "__self__":
+            return self.owner
+        return self.function.realize().getattr(tx, name)
+
+    def hash_key(self, tx: Tx) -> Any:
+        return (BoundMethodVariable, self.function.realize().hash_key(tx), self.owner.realize())
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.load_constant(types.MethodType)
+        emit(self.function)
+        emit(self.owner)
+        emit.op("call", 2)
+
+    def __repr__(self) -> str:
+        return f"<method {self.function} of {self.owner}>"

@@ -1,0 +1,95 @@
+"""Variables as arguments of graph nodes."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import fx
+
+from graphwright.exc import NotProxyable
+from graphwright.variables.base import VariableTracker
+
+_EXACT: frozenset[type] = frozenset(
+    {
+        int,
+        float,
+        complex,
+        bool,
+        str,
+        bytes,
+        type(None),
+        type(Ellipsis),
+        torch.dtype,
+        torch.device,
+        torch.layout,
+        torch.memory_format,
+        fx.Node,
+    }
+)
+"""Types that a node's arguments may hold as they are."""
+
+
+def graph_argument(variable: VariableTracker) -> Any:
+    """The variable as an argument of an fx node: nodes for tensors, plain literals and containers for the rest.
+
+    Raises:
+        NotProxyable: it has no place in a graph.
+    """
+    try:
+        return _normal(variable.as_proxy())
+    except RecursionError as error:
+        raise NotProxyable("a container that holds itself cannot be an argument of a graph node") from error
+
+
+def is_graph_argument(variable: VariableTracker) -> bool:
+    """Whether `graph_argument` will succeed."""
+    try:
+        graph_argument(variable)
+    except NotProxyable:
+        return False
+    return True
+
+
+def _normal(value: Any) -> Any:
+    if type(value) in _EXACT:
+        return value
+    for kind, convert in _CONVERSIONS:
+        if isinstance(value, kind):
+            return convert(value)
+    if isinstance(value, type) and value in (int, float, bool, complex):
+        return value  # torch takes Python number types for dtypes: x.to(float)
+    raise NotProxyable(f"a {type(value).__name__} cannot be an argument of a graph node")
+
+
+def _normal_dict(value: dict[Any, Any]) -> dict[str, Any]:
+    if not all(type(k) is str for k in value):
+        raise NotProxyable("a dict whose keys are not strings cannot be an argument of a graph node")
+    return {k: _normal(v) for k, v in value.items()}
+
+
+def _refuse_enum(value: enum.Enum) -> Any:
+    # Torch sees the number or string in an enum member that is also one; another member means nothing to it.
+    for kind in (int, str, float):
+        if isinstance(value, kind):
+            return kind.__new__(kind, value.value)
+    raise NotProxyable(f"enum member {value} cannot be an argument of a graph node")
+
+
+_CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
+    (tuple, lambda value: tuple(_normal(v) for v in value)),
+    (list, lambda value: [_normal(v) for v in value]),
+    (range, list),
+    (slice, lambda value: slice(_normal(value.start), _normal(value.stop), _normal(value.step))),
+    (dict, _normal_dict),
+    (enum.Enum, _refuse_enum),
+    (np.generic, lambda value: _normal(value.item())),
+    (int, int),
+    (float, float),
+    (complex, complex),
+    (str, lambda value: str.__str__(value)),
+)
+"""Subclasses and containers, with what torch sees in them."""

@@ -1,0 +1,112 @@
+"""What is known of torch operations by their names: which write, which change metadata, which may be dropped."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from graphwright.torch_compat import CustomOpDef, OpOverload, OpOverloadPacket
+
+_RESIZING = frozenset({"resize_", "resize_as_", "set_", "_resize_output_", "resize", "resize_as", "swap_tensors"})
+_METADATA = frozenset(
+    {
+        "t_",
+        "transpose_",
+        "swapaxes_",
+        "swapdims_",
+        "squeeze_",
+        "unsqueeze_",
+        "as_strided_",
+        "requires_grad_",
+        "detach_",
+        "rename_",
+        "_coalesced_",
+        "sparse_resize_",
+    }
+)
+_INPLACE_OPERATORS = frozenset(
+    f
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
+    if (f := getattr(operator, f"i{name}", None)) is not None
+) | {operator.setitem, operator.delitem}
+_EFFECTFUL = frozenset({"_assert_async", "_assert", "_functional_assert_async"})
+_PURE_OPERATORS = frozenset(
+    {
+        operator.add,
+        operator.sub,
+        operator.mul,
+        operator.truediv,
+        operator.neg,
+        operator.pos,
+        operator.abs,
+        operator.eq,
+        operator.ne,
+        operator.lt,
+        operator.le,
+        operator.gt,
+        operator.ge,
+        operator.invert,
+        builtins.getattr,
+    }
+)
+_PURE_NAMES = frozenset(
+    "view reshape permute transpose t unsqueeze squeeze expand expand_as flatten contiguous clone detach to float double "
+    "half bfloat16 int long bool add sub mul div neg exp sin cos tanh sigmoid relu gelu abs sqrt rsqrt ones zeros arange "
+    "ones_like zeros_like full full_like unbind chunk split narrow view_as reshape_as type_as sum mean where cat stack "
+    "type new_zeros new_ones new_full swapaxes movedim".split()
+)
+
+
+def op_name(target: Any) -> str:
+    """The bare name of an operation: `add_` for ``torch.ops.aten.add_.Tensor``, `linear` for ``F.linear``."""
+    if isinstance(target, str):
+        return target
+    if isinstance(target, OpOverload):
+        return str(target.overloadpacket.__name__)
+    name = getattr(target, "__name__", None)
+    return name if isinstance(name, str) else type(target).__name__
+
+
+def resizes(name: str) -> bool:
+    """Whether an operation gives a tensor another storage or another number of elements."""
+    return name in _RESIZING
+
+
+def changes_metadata(name: str) -> bool:
+    """Whether an operation changes its first argument's sizes, strides or place in autograd."""
+    return name in _METADATA
+
+
+def is_effectful(name: str, target: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether an operation has to stay in the graph whatever it returns."""
+    if name in _EFFECTFUL or target in _INPLACE_OPERATORS or kwargs.get("out") is not None:
+        return True
+    if isinstance(target, (OpOverload, OpOverloadPacket, CustomOpDef)):
+        return not str(target).startswith("aten.") or _writes_by_name(name)
+    return _writes_by_name(name) or kwargs.get("inplace") is True
+
+
+def _writes_by_name(name: str) -> bool:
+    return name.endswith("_") and not name.endswith("__") and not name.startswith("__")
+
+
+def is_removable(name: str, target: Any, tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether an operation that was seen to work on fakes can neither fail nor be noticed when run."""
+    if name in ("div", "truediv") and not all(t.dtype.is_floating_point for t in tensors):
+        return False
+    if isinstance(target, str) or getattr(target, "__module__", None) in ("torch", "torch._C", "_operator", "builtins"):
+        return target in _PURE_OPERATORS or name in _PURE_NAMES
+    return target in _PURE_OPERATORS
+
+
+def written_by_kernel(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """Tensors that an operation writes to without counting it as an in-place change: running statistics."""
+    if name in ("batch_norm", "instance_norm", "native_batch_norm"):
+        running = [*args[1:5], kwargs.get("running_mean"), kwargs.get("running_var")]
+        weights = [kwargs.get("weight"), kwargs.get("bias")]
+        return [t for t in running if isinstance(t, torch.Tensor) and not any(t is w for w in weights)]
+    return []

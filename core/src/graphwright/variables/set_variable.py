@@ -1,0 +1,234 @@
+"""Sets and frozen sets.
+
+A set's order is part of what a program can see. It follows from the hashes and from the history of the table, so the
+model of a set is a real set of hash keys that goes through the same operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from graphwright import graph_breaks as gb
+from graphwright.sources import Source
+from graphwright.variables.base import Emitter, Tx, VariableTracker
+from graphwright.variables.constant import ConstantVariable, is_literal
+from graphwright.variables.container import ContainerVariable, Leaf, backing, emit_call, shadow_of
+from graphwright.variables.iterator import CheckedIterator
+from graphwright.variables.method_table import MethodTable
+
+Key = Any
+SET = MethodTable(set)
+FROZENSET = MethodTable(frozenset)
+"""The methods of sets; entered by `graphwright.variables.set_methods`."""
+
+
+class SetVariable(ContainerVariable):
+    """A set.
+
+    Attributes:
+        model: a real set of hash keys.
+        members: the variables by hash key; may hold more than the model does.
+        order: hash keys in the order of the outside set, while it has not been changed.
+        exact: whether the model iterates as the real set would.
+    """
+
+    methods = SET
+    cls: type = set
+
+    def __init__(self, model: Any = None, members: dict[Key, VariableTracker] | None = None) -> None:
+        self.model: Any = self.cls() if model is None else model
+        self.members: dict[Key, VariableTracker] = {} if members is None else members
+        self.order: list[Key] | None = None
+        self.exact = True
+        self.at_entry: frozenset[Key] = frozenset()
+        self.changes = 0
+
+    @classmethod
+    def new(cls) -> SetVariable:
+        """An empty set made by the traced program."""
+        return cls()
+
+    @classmethod
+    def of(cls, tx: Tx, items: Iterable[VariableTracker]) -> SetVariable:
+        """A set made by adding items one by one."""
+        result = SetVariable()
+        for item in items:
+            result.add(tx, item)
+        return result if cls is SetVariable else cls(cls.cls(result.model), result.members)
+
+    @classmethod
+    def outside(cls, tx: Tx, value: Any, source: Source) -> SetVariable:
+        """The variable of a set that came from outside: its items and their order are guarded."""
+        real = list(cls.cls.__iter__(value))
+        tx.capture.guards.add(source, "keys", tuple(real))
+        self = cls()
+        self.source = source
+        self.order = []
+        for item in real:
+            vt = tx.wrap(item) if is_literal(item) else tx.wrap(item, tx.capture.roots.object(item)).realize()
+            key = vt.hash_key(tx)
+            self.members[key] = vt
+            self.order.append(key)
+        # The real set is never changed here: a change makes a copy first.
+        self.exact = all(key is item for key, item in zip(self.order, real, strict=True))
+        self.model = value if self.exact else cls.cls(self.order)
+        self.at_entry = frozenset(self.order)
+        return self
+
+    # ---------------------------------------------------------- items
+
+    def key_of(self, tx: Tx, item: VariableTracker) -> Key:
+        """The hash key of an item that is searched for; a set stands for a frozen one."""
+        item = item.realize()
+        if isinstance(item, SetVariable) and not isinstance(item, FrozenSetVariable):
+            return frozenset(item.model)
+        return item.hash_key(tx)
+
+    def has(self, tx: Tx, item: VariableTracker) -> bool:
+        """`item in self`."""
+        return self.key_of(tx, item) in self.model
+
+    def add(self, tx: Tx, item: VariableTracker) -> None:
+        """`self.add(item)`."""
+        item = item.realize()
+        key = item.hash_key(tx)
+        if key not in self.model:
+            self.changed(tx)
+            self.model.add(key)
+            self.members[key] = item
+
+    def discard(self, tx: Tx, item: VariableTracker) -> bool:
+        """Take an item out; whether it was there."""
+        key = self.key_of(tx, item)
+        if key not in self.model:
+            return False
+        self.changed(tx)
+        self.model.discard(key)
+        return True
+
+    def changed(self, tx: Tx) -> None:
+        """Make ready for a change of the model."""
+        tx.capture.effects.mutate(self)
+        self.changes += 1
+        if self.order is not None:
+            self.model, self.order, self.exact = set(self.model), None, False
+
+    def replace(self, tx: Tx, other: SetVariable) -> None:
+        """Take over the content of another set."""
+        self.changed(tx)
+        self.model, self.exact = other.model, other.exact
+        self.members.update(other.members)
+
+    def ordered_keys(self, tx: Tx) -> list[Key]:
+        """The hash keys in the order in which Python iterates."""
+        if self.order is not None:
+            return list(self.order)
+        if not self.exact and len(self.model) > 1:
+            tx.graph_break(gb.MUTATION_OF_UNKNOWN, "order of an outside set after it has been changed")
+        return list(self.model)
+
+    # ---------------------------------------------------------- data model
+
+    def size(self, tx: Tx) -> int:
+        return len(self.model)
+
+    def unpack(self, tx: Tx) -> list[VariableTracker]:
+        return [self.members[key] for key in self.ordered_keys(tx)]
+
+    def unordered(self) -> list[VariableTracker]:
+        """The items, for uses where their order shows in no result."""
+        return [self.members[key] for key in self.model]
+
+    def iterate(self, tx: Tx) -> VariableTracker:
+        items = self.unpack(tx)
+        changes, count = self.changes, len(items)
+
+        def check(tx: Tx, position: int) -> None:
+            if len(self.model) != count:
+                tx.raise_(RuntimeError, "Set changed size during iteration")
+            if self.changes != changes:
+                tx.graph_break(gb.MUTATION_OF_UNKNOWN, "items of a set replaced while it is iterated")
+
+        return CheckedIterator(items.__getitem__, count, type(iter(set())), check)
+
+    def is_python_constant(self) -> bool:
+        return False
+
+    def shadow(self, leaf: Leaf, memo: dict[int, Any]) -> Any:
+        items = [shadow_of(self.members[k], leaf, memo) for k in (self.model if self.order is None else self.order)]
+        made = self.cls(items)
+        return made if self.exact and list(made) == items else ShownSet(self.cls, items)
+
+    # ---------------------------------------------------------- codegen
+
+    def reconstruct(self, emit: Emitter) -> None:
+        for key in emission_order(self.model):
+            emit(self.members[key])
+        emit.op("build_set", len(self.model))
+
+    def replay(self, emit: Emitter) -> None:
+        source = self.source
+        assert source is not None
+        for key in self.at_entry.difference(self.model):
+            member = self.members[key]
+            emit_call(emit, set.discard, lambda: emit.load_source(source), lambda m=member: emit(m))  # type: ignore[misc]
+        for key in self.model:
+            if key not in self.at_entry:
+                member = self.members[key]
+                emit_call(emit, set.add, lambda: emit.load_source(source), lambda m=member: emit(m))  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        return f"<{self.cls.__name__} of {len(self.model)}{' from ' + str(self.source) if self.source else ''}>"
+
+
+class FrozenSetVariable(SetVariable):
+    """A frozen set."""
+
+    methods = FROZENSET
+    cls = frozenset
+
+    def is_python_constant(self) -> bool:
+        return all(m.is_python_constant() for m in self.unordered())
+
+    def as_python_constant(self) -> Any:
+        return frozenset(self.members[key].as_python_constant() for key in self.model)
+
+    def hash_key(self, tx: Tx) -> Any:
+        return frozenset(self.model)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.load_constant(frozenset)
+        super().reconstruct(emit)
+        emit.op("call", 1)
+
+
+class ShownSet:
+    """Shows as a set whose items cannot stand in a real one in their order."""
+
+    def __init__(self, cls: type, items: list[Any]) -> None:
+        self.cls = cls
+        self.items = items
+
+    def __repr__(self) -> str:
+        if not self.items:
+            return f"{self.cls.__name__}()"
+        inside = f"{{{', '.join(map(repr, self.items))}}}"
+        return inside if self.cls is set else f"{self.cls.__name__}({inside})"
+
+
+def emission_order(model: Any) -> list[Key]:
+    """An order of adding that gives a set iterating like `model`, as far as one is found."""
+    forward = list(model)
+    for order in (forward, forward[::-1], sorted(forward, key=hash)):
+        if list(set(order)) == forward:
+            return order
+    return forward
+
+
+def as_set(tx: Tx, value: VariableTracker) -> SetVariable | None:
+    """A set variable of a set, of a constant frozen set, or of an object of a set subclass."""
+    value = value.realize()
+    if isinstance(value, ConstantVariable) and isinstance(value.value, frozenset):
+        return FrozenSetVariable(value.value, {v: tx.wrap(v) for v in value.value})
+    return backing(value, SetVariable)

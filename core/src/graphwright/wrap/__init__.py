@@ -1,0 +1,1 @@
+"""Python values to variables."""

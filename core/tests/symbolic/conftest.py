@@ -1,0 +1,125 @@
+"""Runs functions through the translator, beside the interpreter, and compares what comes out."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import FunctionType
+from typing import Any
+
+import pytest
+
+from graphwright import graph_breaks as gb
+from graphwright.capture import CaptureState, root_translator
+from graphwright.codegen import argument_slots
+from graphwright.exc import GraphBreak, ObservedException
+from graphwright.settings import Settings
+from graphwright.symbolic.frame_state import Returned
+from graphwright.symbolic.translator import RootTranslator
+from graphwright.variables.base import VariableTracker
+from graphwright.variables.container import snapshot
+from graphwright.variables.exception import ExceptionVariable
+
+
+class Translation:
+    """One function translated on given argument values, laid out as the frame's argument slots."""
+
+    def __init__(self, fn: FunctionType, args: tuple[Any, ...], **settings: Any) -> None:
+        assert len(argument_slots(fn.__code__)) == len(args)
+        self.capture = CaptureState(replace(Settings(), **settings))
+        self.tx: RootTranslator = root_translator(self.capture, fn, args)
+
+    def result(self) -> Any:
+        """What the function returns, as a Python value; raises `GraphBreak` as the translator does."""
+        outcome = self.tx.translate()
+        assert isinstance(outcome, Returned)
+        assert self.tx.stack == []
+        assert self.tx.handled.value is None
+        return snapshot(outcome.value)
+
+
+def described(error: BaseException | None) -> Any:
+    """An exception as data: type, arguments, cause, context."""
+    if error is None:
+        return None
+    chain = (described(error.__cause__), described(error.__context__), error.__suppress_context__)
+    return (type(error), error.args, *chain)
+
+
+def described_variable(error: VariableTracker | None) -> Any:
+    """The same of an exception of the traced program."""
+    if error is None:
+        return None
+    assert isinstance(error, ExceptionVariable)
+    args = tuple(snapshot(a) for a in error.args.items)
+    chain = (described_variable(error.cause), described_variable(error.context), error.suppress_context)
+    return (error.python_type(), args, *chain)
+
+
+def interpret(fn: Callable[..., Any], args: tuple[Any, ...]) -> tuple[str, Any]:
+    """What the interpreter makes of the call."""
+    try:
+        return "returned", fn(*args)
+    except Exception as error:
+        error.__traceback__ = None
+        return "raised", described(error)
+
+
+def translate(fn: Any, args: tuple[Any, ...]) -> tuple[str, Any]:
+    """What the translator makes of the call."""
+    try:
+        return "returned", Translation(fn, args).result()
+    except GraphBreak as signal:
+        if signal.kind is not gb.EXCEPTION_ESCAPES:
+            raise
+        assert isinstance(signal.__cause__, ObservedException)
+        return "raised", described_variable(signal.__cause__.value)
+
+
+def typed(value: Any) -> Any:
+    """A value with the types of all its parts, so that 1, 1.0 and True differ."""
+    if isinstance(value, list | tuple):
+        return (type(value), [typed(v) for v in value])
+    if isinstance(value, dict):
+        return (type(value), [(typed(k), typed(v)) for k, v in value.items()])
+    if isinstance(value, set | frozenset):
+        return (type(value), sorted(map(repr, value)))
+    return (type(value), repr(value))
+
+
+def check_same(fn: Any, *args: Any) -> Any:
+    """Require that translator and interpreter return or raise the same; gives the result."""
+    expected = interpret(fn, copy.deepcopy(args))
+    found = translate(fn, copy.deepcopy(args))
+    assert (found[0], typed(found[1])) == (expected[0], typed(expected[1]))
+    return expected[1]
+
+
+@pytest.fixture
+def same() -> Iterator[Callable[..., Any]]:
+    """`same(fn, *args)`: translator and interpreter agree."""
+    yield check_same
+
+
+@pytest.fixture
+def breaks() -> Iterator[Callable[..., GraphBreak]]:
+    """`breaks(kind, fn, *args)`: the translator breaks the graph with that kind; gives the signal."""
+
+    def check(kind: gb.GraphBreakKind, fn: Any, *args: Any, **settings: Any) -> GraphBreak:
+        with pytest.raises(GraphBreak) as caught:
+            Translation(fn, args, **settings).result()
+        assert caught.value.kind is kind, caught.value
+        return caught.value
+
+    yield check
+
+
+@pytest.fixture
+def translation() -> Iterator[Callable[..., Translation]]:
+    """`translation(fn, *args)`: a translation not started yet."""
+
+    def make(fn: Any, *args: Any, **settings: Any) -> Translation:
+        return Translation(fn, args, **settings)
+
+    yield make

@@ -1,0 +1,136 @@
+"""Help around AOTAutograd for backends that compile operator-level, functional graphs.
+
+AOTAutograd turns a graph of torch calls into a forward and a backward graph of operators without in-place effects, and
+wraps what the backend makes of them so that mutations, aliases and gradients come out as in eager.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from torch import fx
+
+from .protocol import CompiledGraph, GraphCompiler
+from .torch_compat import (
+    FakeTensorMode,
+    aot_module_simplified,
+    as_fake,
+    core_aten_decompositions,
+    fake_mode_of,
+    is_boxed,
+    mark_boxed,
+    new_fake_mode,
+    partition_functions,
+    tracing_context,
+    use_boxed_calls,
+)
+
+Partition: TypeAlias = Literal["default", "min_cut"] | Callable[..., Any]
+"""How saved values are chosen: `"default"` saves what the forward made, `"min_cut"` recomputes to save memory."""
+
+
+def aot_compile(
+    graph: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    fw_compiler: GraphCompiler,
+    bw_compiler: GraphCompiler | None = None,
+    inference_compiler: GraphCompiler | None = None,
+    *,
+    decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+    partition: Partition = "default",
+    keep_inference_input_mutations: bool = False,
+) -> CompiledGraph:
+    """Compile a graph through AOTAutograd.
+
+    Works inside the caller's tracing context, or makes one where there is none.
+
+    Args:
+        graph: The graph, its output a tuple.
+        example_inputs: Fake tensors, numbers or symbolic numbers; real tensors are replaced by fakes of fixed sizes.
+        fw_compiler: Compiles forward graphs. What it returns may be boxed (see `boxed`) or take inputs positionally.
+        bw_compiler: Compiles backward graphs, when the first backward pass runs at the latest; `fw_compiler` if None.
+        inference_compiler: Compiles forward graphs that no backward follows; `fw_compiler` if None.
+        decompositions: Operators to replace, with the function that replaces each.
+        partition: How values to save for the backward are chosen.
+        keep_inference_input_mutations: Leave changes of inputs in inference graphs, as `copy_` at their end.
+
+    Returns:
+        The compiled graph, called with the inputs positionally.
+
+    Raises:
+        ValueError: An unknown name for `partition`.
+    """
+    with compile_context(example_inputs) as fake_mode:
+        compiled: CompiledGraph = aot_module_simplified(
+            graph,
+            [as_fake(fake_mode, value) for value in example_inputs],
+            fw_compiler=boxed_compiler(fw_compiler),
+            bw_compiler=boxed_compiler(bw_compiler or fw_compiler),
+            inference_compiler=boxed_compiler(inference_compiler or fw_compiler),
+            partition_fn=_partition_function(partition),
+            decompositions=None if decompositions is None else dict(decompositions),
+            keep_inference_input_mutations=keep_inference_input_mutations,
+        )
+    return compiled
+
+
+def _partition_function(partition: Partition) -> Callable[..., Any]:
+    if not isinstance(partition, str):
+        return partition
+    functions = partition_functions()
+    if partition not in functions:
+        raise ValueError(f"partition must be 'default', 'min_cut' or a function, not {partition!r}")
+    return functions[partition]
+
+
+@contextlib.contextmanager
+def compile_context(example_inputs: Sequence[Any]) -> Iterator[FakeTensorMode]:
+    """The tracing context that AOTAutograd and Inductor expect, made where the caller has none.
+
+    Yields:
+        The fake tensor mode of the context, of the inputs, or a new one when all inputs are real.
+    """
+    fake_mode = fake_mode_of(example_inputs) or new_fake_mode()
+    with tracing_context(fake_mode):
+        yield fake_mode
+
+
+def boxed(function: Callable[..., Any]) -> Callable[[list[Any]], Any]:
+    """Make a function that takes inputs positionally take one list instead, which it empties.
+
+    Emptying the list lets an input be freed while the function still runs.
+    """
+    if is_boxed(function):
+        return function
+
+    def call(arguments: list[Any]) -> Any:
+        positional = tuple(arguments)
+        arguments.clear()
+        return function(*positional)
+
+    return mark_boxed(call)
+
+
+def boxed_compiler(compiler: GraphCompiler) -> GraphCompiler:
+    """Make a compiler whose results are boxed whatever the given compiler returns."""
+
+    def compile_boxed(graph: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        return boxed(compiler(graph, example_inputs))
+
+    return compile_boxed
+
+
+def core_decompositions() -> dict[Any, Callable[..., Any]]:
+    """The decompositions that leave only torch's core operator set."""
+    return dict(core_aten_decompositions())
+
+
+def run_in_eager(graph: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
+    """A compiler that runs the graph operator by operator, freeing each value after its last use."""
+    use_boxed_calls(graph)
+    forward = graph.forward
+
+    def call(arguments: list[Any]) -> Any:  # a bound method can't carry the mark
+        return forward(arguments)
+
+    return mark_boxed(call)

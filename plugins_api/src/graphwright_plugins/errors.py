@@ -1,0 +1,108 @@
+"""Exception classes of the plugin contract.
+
+Each class subclasses the builtin a caller would catch, takes its message ready made, and carries the facts as
+attributes. The attributes have defaults so that the exceptions survive pickling.
+"""
+
+
+class PluginError(Exception):
+    """Something about a plugin is wrong; the message says what, in which plugin, and what to do."""
+
+
+class UnknownBackend(PluginError, ValueError):
+    """No installed package offers a backend of this name."""
+
+    def __init__(self, message: str, *, name: str = "", known: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.name = name
+        self.known = known
+
+
+class DuplicateBackend(PluginError, ValueError):
+    """Two distributions offer a backend of the same name."""
+
+    def __init__(self, message: str, *, name: str = "", owners: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.name = name
+        self.owners = owners
+
+
+class BackendDisabled(PluginError, ValueError):
+    """The backend is installed but blocked by the environment."""
+
+    def __init__(self, message: str, *, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class PluginLoadError(PluginError, ImportError):
+    """A plugin's package is installed but its entry point can't be imported; the cause is chained."""
+
+    def __init__(
+        self, message: str, *, plugin: str = "", distribution: str | None = None, version: str | None = None
+    ) -> None:
+        super().__init__(message, name=plugin)
+        self.plugin = plugin
+        self.distribution = distribution
+        self.version = version
+
+
+class ApiVersionError(PluginLoadError):
+    """The plugin was written for a version of the contract that this one doesn't accept."""
+
+
+class BackendUnavailable(PluginError, RuntimeError):
+    """The backend is installed but can't work here (no device, driver too old, …)."""
+
+    def __init__(self, message: str, *, name: str = "", reason: str = "", remedy: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+        self.reason = reason
+        self.remedy = remedy
+
+
+class BackendContractError(PluginError, TypeError):
+    """A backend breaks the contract: a bug of the plugin, to be reported to its authors."""
+
+
+class OptionError(PluginError, ValueError):
+    """A backend option is wrong."""
+
+    def __init__(self, message: str, *, backend: str = "", option: str = "") -> None:
+        super().__init__(message)
+        self.backend = backend
+        self.option = option
+
+
+class UnknownOption(OptionError, TypeError):
+    """The backend has no option of this name."""
+
+
+class OptionTypeError(OptionError, TypeError):
+    """An option has a value of the wrong type."""
+
+
+class UnknownMode(OptionError):
+    """The backend has no mode of this name."""
+
+
+class HookError(PluginError, RuntimeError):
+    """A plugin's hook implementation is wrong or raised; the cause, if any, is chained."""
+
+    def __init__(self, message: str, *, plugin: str = "", hook: str = "") -> None:
+        super().__init__(message)
+        self.plugin = plugin
+        self.hook = hook
+
+
+class UnsupportedGraph(PluginError, NotImplementedError):
+    """Raised by a backend that can't compile a graph, naming the node and the reason."""
+
+    def __init__(self, message: str, *, node: str = "", reason: str = "") -> None:
+        super().__init__(message)
+        self.node = node
+        self.reason = reason
+
+
+class BackendResourceError(PluginError, RuntimeError):
+    """Raised by a backend that ran out of something or met a passing failure: trying again may work."""

@@ -1,0 +1,153 @@
+"""What a backend is: the `Backend` protocol, its capabilities, and the optional extensions."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import torch
+from torch import fx
+
+CompiledGraph: TypeAlias = Callable[..., Sequence[Any]]
+"""What `Backend.compile` returns: called with the graph's inputs positionally, returns the outputs in order."""
+
+GraphCompiler: TypeAlias = Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]
+"""A plain `(gm, example_inputs) -> callable`, as `torch.compile` takes for its backend."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far a result may be from eager's, as in `torch.testing.assert_close`."""
+
+    rtol: float
+    """Relative tolerance."""
+    atol: float
+    """Absolute tolerance."""
+
+
+FLOATING_DTYPES = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
+INTEGER_DTYPES = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool})
+COMPLEX_DTYPES = frozenset({torch.complex64, torch.complex128})
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a backend can do, so that callers and tests ask for abilities and never for names.
+
+    The defaults describe a backend that runs everything on every device as eager does.
+    """
+
+    devices: frozenset[str] | None = None
+    """Device types (`"cpu"`, `"cuda"`, …) that the backend compiles for; None means every device."""
+    dtypes: frozenset[torch.dtype] = FLOATING_DTYPES | INTEGER_DTYPES | COMPLEX_DTYPES
+    """Tensor dtypes that may occur in a graph."""
+    training: bool = True
+    """Gradients flow through the compiled graph."""
+    mutation: bool = True
+    """Graphs may change their inputs in place."""
+    aliasing: bool = True
+    """Inputs may share memory, and outputs may be inputs or views of them."""
+    dynamic_shapes: bool = True
+    """Sizes may be symbolic: one compiled graph serves many."""
+    random: bool = True
+    """Graphs may draw random numbers."""
+    eager_random: bool = True
+    """Random draws equal eager's for the same seed."""
+    strides: bool = True
+    """Outputs have eager's strides."""
+    bitwise: bool = False
+    """Results equal eager's bit for bit."""
+    tolerances: Mapping[torch.dtype, Tolerance] = field(default_factory=dict, hash=False)
+    """Tolerance for each dtype where it differs from `torch.testing.assert_close`'s default."""
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """Why a backend can't work here."""
+
+    reason: str
+    """What is missing, as a clause: `"no CUDA device was found"`."""
+    remedy: str
+    """What the user can do about it."""
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """Compiles FX graphs.
+
+    An instance is what an entry point in the group `graphwright.backends` names; the entry point's name and the
+    instance's `name` are the same. Importing the module that holds it must do no device work.
+
+    A backend may also have the attributes of `HasOptions`, `HasModes`, `HasApiVersion` and `HasAvailability`.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name users choose the backend by."""
+        ...
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the backend can do."""
+        ...
+
+    def compile(self, graph: fx.GraphModule, example_inputs: Sequence[Any], options: Any) -> CompiledGraph:
+        """Compile one graph.
+
+        Called inside a tracing context that holds the fake tensor mode, under the grad mode, autocast state and
+        default device and dtype of the call being compiled.
+
+        Args:
+            graph: The graph, owned by the callee from here on. Its output is always a tuple. Parameters and
+                buffers are ordinary placeholders. It ran without an error on fakes like the example inputs, so that
+                what is wrong with shapes, dtypes or autograd was met before.
+            example_inputs: A fake tensor, number or symbolic number for each placeholder, in order.
+            options: A validated instance of `options_type` (`NoOptions` for a backend without options).
+
+        Returns:
+            A callable that takes the real inputs positionally, one for each placeholder, and returns the outputs
+            as a tuple or list. It holds no strong reference to anything of the user's.
+
+        Raises:
+            UnsupportedGraph: The graph is beyond what this backend does.
+            BackendResourceError: Out of memory, or a failure that may pass.
+        """
+        ...
+
+
+@runtime_checkable
+class HasOptions(Protocol):
+    """Optional extension: the backend takes options."""
+
+    @property
+    def options_type(self) -> type[Any]:
+        """A frozen dataclass whose fields all have defaults."""
+        ...
+
+
+@runtime_checkable
+class HasModes(Protocol):
+    """Optional extension: named bundles of options."""
+
+    @property
+    def modes(self) -> Mapping[str, Mapping[str, Any]]:
+        """Option values for each mode; options given explicitly win over them."""
+        ...
+
+
+@runtime_checkable
+class HasApiVersion(Protocol):
+    """Optional extension: the contract version the plugin was written for, `(1, 0)` where absent."""
+
+    @property
+    def api_version(self) -> tuple[int, int]:
+        """Major and minor version."""
+        ...
+
+
+@runtime_checkable
+class HasAvailability(Protocol):
+    """Optional extension: the backend may be installed where it can't work."""
+
+    def available(self) -> Unavailable | None:
+        """Say why the backend can't work here, or None when it can."""
+        ...

@@ -1,0 +1,208 @@
+"""From what a user wrote as backend, options and mode to something that compiles graphs."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from types import MethodType
+from typing import Any
+
+from torch import fx
+
+from .contract import options_type_of, why_not_backend
+from .errors import BackendContractError, BackendUnavailable, UnknownBackend
+from .loading import BackendRegistry, LoadedBackend, default_registry
+from .options import build_options
+from .protocol import Backend, Capabilities, CompiledGraph, GraphCompiler, HasAvailability, HasModes
+from .torch_backends import CallableBackend, callable_name, callable_options, torch_backend
+
+
+@dataclass(frozen=True)
+class ResolvedBackend:
+    """A backend with its options, ready to compile. Equal when backend and options are."""
+
+    name: str
+    """The backend's name."""
+    distribution: str | None
+    """The distribution it came from; None for a callable or object passed directly."""
+    version: str | None
+    """That distribution's version."""
+    options: Any
+    """The validated options, in the form the backend takes them."""
+    backend: Backend
+    """The backend itself."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the backend can do."""
+        return self.backend.capabilities
+
+    @property
+    def key(self) -> Hashable:
+        """A hashable value that is equal exactly for the same backend with equal options."""
+        target = self.backend.function if isinstance(self.backend, CallableBackend) else self.backend
+        # A bound method is a new object each time it is read, and equal to the last one.
+        identity = target if isinstance(target, MethodType) else _Identity(target)
+        return (self.name, identity, freeze(self.options))
+
+    def compile(self, graph: fx.GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
+        """Compile one graph; see `Backend.compile`. What the backend raises passes through.
+
+        Raises:
+            BackendContractError: The backend returned something that can't be called.
+        """
+        compiled = self.backend.compile(graph, example_inputs, self.options)
+        if not callable(compiled):
+            raise BackendContractError(
+                f"backend {self.name!r}{self._origin} returned {compiled!r} for a graph; it must return a callable"
+            )
+        return compiled
+
+    @property
+    def _origin(self) -> str:
+        return f" of {self.distribution} {self.version}" if self.distribution else ""
+
+
+class _Identity:
+    """Wraps an object so that it compares and hashes by identity, and is kept alive by the key."""
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and self._value is other._value
+
+    def __hash__(self) -> int:
+        return id(self._value)
+
+
+def freeze(value: object) -> Hashable:
+    """A hashable stand-in for an option value: equal values give equal stand-ins, unhashable leaves go by identity."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return (type(value), tuple((field.name, freeze(getattr(value, field.name))) for field in fields(value)))
+    if isinstance(value, Mapping):
+        return ("mapping", frozenset((freeze(key), freeze(item)) for key, item in value.items()))
+    if isinstance(value, (list, tuple)):
+        return (type(value), tuple(map(freeze, value)))
+    if isinstance(value, (set, frozenset)):
+        return ("set", frozenset(map(freeze, value)))
+    try:
+        hash(value)
+    except TypeError:
+        return _Identity(value)
+    # The type is part of it: True, 1 and 1.0 are equal and yet different options.
+    return (type(value), value)
+
+
+def resolve_backend(
+    backend: str | Backend | GraphCompiler,
+    options: Mapping[str, Any] | None = None,
+    *,
+    mode: str | None = None,
+    registry: BackendRegistry | None = None,
+) -> ResolvedBackend:
+    """Find a backend and check its options, before anything is compiled.
+
+    A name is looked up among Graphwright's backends, then among those of torch.compile.
+
+    Args:
+        backend: A name, a `Backend` object, or a callable `(gm, example_inputs) -> callable`.
+        options: Options of that backend by name.
+        mode: One of the backend's modes.
+        registry: Where names are looked up; the installed backends by default.
+
+    Raises:
+        UnknownBackend: Nobody offers the name.
+        TypeError: `backend` is none of the three kinds.
+        OptionError: A wrong option or mode; its subclasses say which.
+        BackendUnavailable: The backend can't work here.
+        PluginError: The plugin can't be loaded; see `BackendRegistry.load`.
+    """
+    if isinstance(backend, str):
+        return _resolve_name(backend, options, mode, registry or default_registry())
+    if isinstance(backend, ResolvedBackend):
+        raise TypeError(f"backend {backend.name!r} is resolved already; pass its name or object")
+    if isinstance(backend, Backend) and not isinstance(backend, type):
+        fault = why_not_backend(backend)
+        if fault is not None:
+            raise BackendContractError(f"backend object {backend!r} {fault}")
+        return _with_options(backend, None, None, options, mode)
+    if not callable(backend):
+        raise TypeError(
+            f"backend must be a name, a Backend object or a callable (gm, example_inputs) -> callable, not {backend!r}"
+        )
+    plain = CallableBackend(callable_name(backend), backend)
+    return ResolvedBackend(plain.name, None, None, callable_options(plain, options, mode), plain)
+
+
+def _resolve_name(
+    name: str, options: Mapping[str, Any] | None, mode: str | None, registry: BackendRegistry
+) -> ResolvedBackend:
+    if name in registry:
+        loaded: LoadedBackend = registry.load(name)
+        return _with_options(loaded.backend, loaded.found.distribution, loaded.found.version, options, mode)
+    if not name:
+        raise UnknownBackend("a backend's name can't be empty", name=name)
+    found, chosen = torch_backend(name, options, mode, registry.names)
+    return ResolvedBackend(name, found.distribution, found.version, chosen, found)
+
+
+def _with_options(
+    backend: Backend,
+    distribution: str | None,
+    version: str | None,
+    options: Mapping[str, Any] | None,
+    mode: str | None,
+) -> ResolvedBackend:
+    modes = backend.modes if isinstance(backend, HasModes) else None
+    values = build_options(options_type_of(backend), options, backend=backend.name, mode=mode, modes=modes)
+    _check_available(backend)
+    return ResolvedBackend(backend.name, distribution, version, values, backend)
+
+
+def _check_available(backend: Backend) -> None:
+    unavailable = backend.available() if isinstance(backend, HasAvailability) else None
+    if unavailable is not None:
+        raise BackendUnavailable(
+            f"backend {backend.name!r} can't work here: {unavailable.reason}. {unavailable.remedy}",
+            name=backend.name,
+            reason=unavailable.reason,
+            remedy=unavailable.remedy,
+        )
+
+
+def lookup_backend(backend: str | Backend | GraphCompiler) -> GraphCompiler:
+    """The `(gm, example_inputs) -> callable` behind a name, with default options.
+
+    Raises:
+        PluginError: See `resolve_backend`.
+    """
+    return resolve_backend(backend).compile
+
+
+def as_torch_backend(
+    backend: str | Backend, options: Mapping[str, Any] | None = None
+) -> Callable[..., Callable[..., Any]]:
+    """A backend in the form that `torch.compile(backend=…)` and its entry-point group take.
+
+    Args:
+        backend: A Graphwright backend, by name or itself.
+        options: Its options. Those that torch.compile hands on (`options=`, `mode=`) win over these.
+
+    Returns:
+        A function `(gm, example_inputs, *, options=None, mode=None)`. The backend is looked up when a graph comes, so
+        that a package may build the function at import for an entry point.
+    """
+
+    def compile_graph(
+        gm: fx.GraphModule,
+        example_inputs: Sequence[Any],
+        *,
+        options: Mapping[str, Any] | None = None,
+        mode: str | None = None,
+    ) -> Callable[..., Any]:
+        chosen = {**defaults, **(options or {})}
+        return resolve_backend(backend, chosen, mode=mode).compile(gm, example_inputs)
+
+    defaults = dict(options or {})
+    compile_graph.__name__ = backend if isinstance(backend, str) else backend.name
+    compile_graph.__qualname__ = compile_graph.__name__
+    return compile_graph

@@ -1,0 +1,120 @@
+"""What all conformance classes share: the resolved backend, running a program both ways, known failures."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeVar
+
+import pytest
+import torch
+
+from graphwright_plugins.protocol import CompiledGraph
+from graphwright_plugins.resolve import ResolvedBackend, resolve_backend
+
+from .comparison import alias_facts, assert_same_aliases, assert_same_values
+from .program import Program, compile_program
+
+_Test = TypeVar("_Test", bound=Callable[..., None])
+
+
+@dataclass(frozen=True)
+class KnownFailure:
+    """A test that a backend is known to fail, and why."""
+
+    kind: Literal["notimpl", "notyet", "never"]
+    """`"notimpl"`: the backend doesn't do it. `"notyet"`: what it builds on doesn't. `"never"`: it can't be done."""
+    reason: str
+    """Why, as a clause."""
+    raises: type[BaseException] = AssertionError
+    """The exception with which the test fails; any other one is an error."""
+
+
+class ConformanceTests:
+    """Base of the conformance classes.
+
+    The inheriting module provides a fixture `backend`: a name, a `Backend` object or a `(gm, example_inputs)` callable.
+    """
+
+    device: ClassVar[str] = "cpu"
+    """Where the inputs live."""
+    options: ClassVar[Mapping[str, Any] | None] = None
+    """Options of the backend to test with."""
+    known_failures: ClassVar[Mapping[str, KnownFailure]] = {}
+    """By test name, `"test_x"` for all its programs or `"test_x[program]"` for one. A known failure that passes is an
+    error, so that the list stays true."""
+
+    @pytest.fixture
+    def resolved(self, backend: Any) -> ResolvedBackend:
+        """The backend with its options."""
+        return resolve_backend(backend, self.options)
+
+    @pytest.fixture(autouse=True)
+    def _apply_known_failures(self, request: pytest.FixtureRequest) -> None:
+        name = getattr(request.node, "originalname", request.node.name)
+        parameters = getattr(request.node, "callspec", None)
+        program = None if parameters is None else parameters.params.get("program")
+        keys = [name] if program is None else [f"{name}[{program.id}]", name]
+        for key in keys:
+            if key in self.known_failures:
+                failure = self.known_failures[key]
+                reason = f"{failure.kind}: {failure.reason}"
+                request.applymarker(pytest.mark.xfail(reason=reason, raises=failure.raises, strict=True))
+                return
+
+    def require(self, resolved: ResolvedBackend, *abilities: str) -> None:
+        """Skip the test where the backend doesn't claim one of these `Capabilities`."""
+        for ability in abilities:
+            if not getattr(resolved.capabilities, ability):
+                pytest.skip(f"backend {resolved.name!r} doesn't claim the capability {ability!r}")
+
+    def require_dtype(self, resolved: ResolvedBackend, dtype: torch.dtype) -> None:
+        """Skip the test where the backend doesn't claim this dtype."""
+        if dtype not in resolved.capabilities.dtypes:
+            pytest.skip(f"backend {resolved.name!r} doesn't claim the dtype {dtype}")
+
+    def check(self, resolved: ResolvedBackend, program: Program, calls: int = 2) -> None:
+        """Compile a program, call it some times, and compare everything with eager each time."""
+        compiled = compile_program(resolved, program, program.inputs(self.device))
+        for seed in range(calls):
+            self.check_call(resolved, compiled, program, program.inputs(self.device, seed), seed)
+
+    def check_call(
+        self,
+        resolved: ResolvedBackend,
+        compiled: CompiledGraph,
+        program: Program,
+        inputs: Sequence[Any],
+        seed: int,
+    ) -> None:
+        """Call a compiled program on inputs and eager on equal ones; compare outputs, inputs and aliases after it.
+
+        Args:
+            resolved: The backend.
+            compiled: The compiled program.
+            program: The program.
+            inputs: Inputs for the compiled program, made with `seed`.
+            seed: From which eager's inputs are made.
+        """
+        eager_inputs = program.inputs(self.device, seed)
+        expected = program.function(*eager_inputs)
+        actual = call(compiled, inputs)
+        assert_same_values(expected, actual, resolved.capabilities, "output")
+        assert_same_values(eager_inputs, inputs, resolved.capabilities, "input after the call")
+        assert_same_aliases(alias_facts(eager_inputs, expected), alias_facts(inputs, actual))
+
+
+def call(compiled: CompiledGraph, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Call a compiled graph.
+
+    Raises:
+        AssertionError: It returned something other than a tuple or list.
+    """
+    outputs: object = compiled(*inputs)
+    assert isinstance(outputs, (tuple, list)), (
+        f"a compiled graph returned {type(outputs).__name__}, not a tuple or list"
+    )
+    return outputs
+
+
+def program_ids(programs: Sequence[Program]) -> Callable[[_Test], _Test]:
+    """Parametrize a test over programs."""
+    return pytest.mark.parametrize("program", programs, ids=[program.id for program in programs])

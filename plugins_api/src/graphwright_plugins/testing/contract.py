@@ -1,0 +1,75 @@
+"""The shape of the backend object itself, and what it may not hold on to."""
+
+import gc
+import pickle
+import weakref
+
+import torch
+
+from graphwright_plugins.contract import api_version_of, options_type_of, why_not_backend
+from graphwright_plugins.options import why_not_options
+from graphwright_plugins.resolve import ResolvedBackend
+from graphwright_plugins.version import why_not_compatible
+
+from .base import ConformanceTests, call
+from .program import Program, compile_program
+
+PROGRAM = Program("product", lambda x, y: (x * y, x + y), lambda: (torch.randn(3), torch.randn(3)))
+
+
+class ContractTests(ConformanceTests):
+    """The backend object has what the protocol asks for and keeps its promises."""
+
+    def test_backend_object(self, resolved: ResolvedBackend) -> None:
+        """Name, capabilities, `compile` and the optional extensions."""
+        fault = why_not_backend(resolved.backend)
+        assert fault is None, f"backend {resolved.name!r} {fault}"
+
+    def test_api_version(self, resolved: ResolvedBackend) -> None:
+        """It was written for a version of the contract that is accepted."""
+        assert why_not_compatible(api_version_of(resolved.backend)) is None
+
+    def test_options_type(self, resolved: ResolvedBackend) -> None:
+        """Options are a frozen dataclass whose fields all have defaults and a documented meaning."""
+        options_type = options_type_of(resolved.backend)
+        fault = why_not_options(options_type)
+        assert fault is None, f"options_type {fault}"
+        assert options_type.__doc__, "the options class needs a docstring"
+        assert options_type() == options_type()
+
+    def test_options_survive_pickling(self, resolved: ResolvedBackend) -> None:
+        """Options can be stored with a compiled graph."""
+        assert pickle.loads(pickle.dumps(resolved.options)) == resolved.options
+
+    def test_equal_options_are_equal(self, resolved: ResolvedBackend) -> None:
+        """The key by which compiled graphs are shared can be hashed, and equals itself."""
+        assert resolved.key == resolved.key
+        assert hash(resolved.key) == hash(resolved.key)
+
+    def test_example_inputs_unchanged(self, resolved: ResolvedBackend) -> None:
+        """Compiling changes no real input."""
+        inputs = PROGRAM.inputs(self.device)
+        before = [(tensor.clone(), tensor._version) for tensor in inputs]
+        compile_program(resolved, PROGRAM, inputs)
+        for tensor, (value, version) in zip(inputs, before, strict=True):
+            assert torch.equal(tensor, value)
+            assert tensor._version == version
+
+    def test_inputs_released(self, resolved: ResolvedBackend) -> None:
+        """After a call the compiled graph keeps neither inputs nor outputs alive."""
+        inputs = PROGRAM.inputs(self.device)
+        compiled = compile_program(resolved, PROGRAM, inputs)
+        references = [weakref.ref(value) for value in (*inputs, *call(compiled, inputs))]
+        inputs.clear()
+        gc.collect()
+        alive = [index for index, reference in enumerate(references) if reference() is not None]
+        assert not alive, f"the compiled graph keeps inputs or outputs {alive} (inputs first) alive"
+
+    def test_compiled_graph_released(self, resolved: ResolvedBackend) -> None:
+        """A compiled graph that nobody holds is freed."""
+        compiled = compile_program(resolved, PROGRAM, PROGRAM.inputs(self.device))
+        holder = getattr(compiled, "__self__", compiled)
+        reference = weakref.ref(holder)
+        del compiled, holder
+        gc.collect()
+        assert reference() is None, "something still holds the compiled graph"

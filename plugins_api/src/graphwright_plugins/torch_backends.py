@@ -1,0 +1,176 @@
+"""Any backend of torch.compile, or any plain callable, as a Graphwright backend."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+from torch import fx
+
+from .entry_points import import_plugin
+from .errors import BackendContractError, OptionError, UnknownOption
+from .loading import duplicate_backend, torch_entry_points, unknown_backend
+from .naming import did_you_mean
+from .protocol import Capabilities, CompiledGraph, GraphCompiler
+from .torch_compat import (
+    inductor_backend,
+    inductor_option_names,
+    is_builtin_torch_backend,
+    list_torch_backends,
+    lookup_torch_backend,
+)
+
+
+@dataclass(frozen=True)
+class CallableBackend:
+    """A `(gm, example_inputs)` callable that satisfies the `Backend` protocol.
+
+    Nothing is known of what it can do, so its capabilities are those of eager.
+    """
+
+    name: str
+    """The callable's name."""
+    function: GraphCompiler
+    """The callable."""
+    distribution: str | None = None
+    """The distribution it came from, where it was found by name."""
+    version: str | None = None
+    """That distribution's version."""
+    capabilities: Capabilities = field(default_factory=Capabilities)
+    """What it is taken to be able to do."""
+
+    def compile(self, graph: fx.GraphModule, example_inputs: Sequence[Any], options: Any) -> CompiledGraph:
+        """Call the callable as torch.compile would, with `mode` and `options` as keywords where given."""
+        keywords = {} if options is None else options.keywords()
+        return self.function(graph, list(example_inputs), **keywords)
+
+
+@dataclass(frozen=True)
+class CallableOptions:
+    """What torch.compile would pass to a backend by keyword."""
+
+    mode: str | None = None
+    """The mode, where given."""
+    options: Mapping[str, Any] | None = None
+    """The options, where given."""
+
+    def keywords(self) -> dict[str, Any]:
+        """Keyword arguments; those not given are left out, as torch.compile does."""
+        keywords: dict[str, Any] = {}
+        if self.mode is not None:
+            keywords["mode"] = self.mode
+        if self.options:
+            keywords["options"] = dict(self.options)
+        return keywords
+
+
+def callable_name(function: Callable[..., Any]) -> str:
+    """The name by which messages and events call a callable backend."""
+    name = getattr(function, "compiler_name", None) or getattr(function, "__qualname__", None)
+    return name if isinstance(name, str) else type(function).__qualname__
+
+
+def callable_options(
+    backend: CallableBackend, options: Mapping[str, Any] | None, mode: str | None
+) -> CallableOptions | None:
+    """Options for a callable, refused now where it can't take them.
+
+    Raises:
+        UnknownOption: The callable has no keyword `options` or `mode`.
+        BackendContractError: The callable can't be called with a graph and its inputs.
+    """
+    chosen = CallableOptions(None if mode == "default" else mode, dict(options) if options else None)
+    keywords = chosen.keywords()
+    try:
+        signature = inspect.signature(backend.function)
+    except (TypeError, ValueError):  # no signature is known, as for some callables written in C
+        return chosen if keywords else None
+    try:
+        signature.bind("gm", "example_inputs")
+    except TypeError as error:
+        raise BackendContractError(
+            f"backend {backend.name!r} can't be called with (gm, example_inputs): {error}"
+        ) from error
+    for keyword in keywords:
+        _check_keyword(signature, keyword, backend)
+    return chosen if keywords else None
+
+
+def _check_keyword(signature: inspect.Signature, keyword: str, backend: CallableBackend) -> None:
+    try:
+        signature.bind("gm", "example_inputs", **{keyword: None})
+    except TypeError as error:
+        raise UnknownOption(
+            f"backend {backend.name!r} takes no {keyword}: its callable has no keyword argument {keyword!r}",
+            backend=backend.name,
+            option=keyword,
+        ) from error
+
+
+def torch_backend(
+    name: str, options: Mapping[str, Any] | None, mode: str | None, known: Sequence[str]
+) -> tuple[CallableBackend, CallableOptions | None]:
+    """The backend behind one of torch.compile's names, with its options checked as far as it lets us.
+
+    Args:
+        name: The name.
+        options: The user's options.
+        mode: The user's mode.
+        known: Graphwright's own names, for the error message.
+
+    Raises:
+        UnknownBackend: Neither torch nor an entry point has the name.
+        DuplicateBackend: Both have it, or two entry points.
+        PluginLoadError: The entry point can't be imported.
+        OptionError: The options are wrong.
+    """
+    if name == "inductor":
+        return INDUCTOR, _inductor_options(options, mode)
+    backend = _entry_point_backend(name) or _registered_backend(name, known)
+    return backend, callable_options(backend, options, mode)
+
+
+def _entry_point_backend(name: str) -> CallableBackend | None:
+    registry = torch_entry_points()
+    if name not in registry:
+        return None
+    found = registry.find(name)
+    if is_builtin_torch_backend(name):
+        raise duplicate_backend(name, [found.owner, f"torch {torch.__version__} itself"])
+    return CallableBackend(name, import_plugin(found), found.distribution, found.version)
+
+
+def _registered_backend(name: str, known: Sequence[str]) -> CallableBackend:
+    names = list_torch_backends()
+    if name not in names:
+        raise unknown_backend(name, {*known, *names})
+    function = lookup_torch_backend(name)
+    if is_builtin_torch_backend(name):
+        return CallableBackend(name, function, "torch", str(torch.__version__))
+    return CallableBackend(name, function)  # registered by the user's program at run time
+
+
+def _compile_with_inductor(graph: fx.GraphModule, example_inputs: Sequence[Any], **keywords: Any) -> CompiledGraph:
+    compiled: CompiledGraph = inductor_backend(keywords.get("mode"), keywords.get("options"))(graph, example_inputs)
+    return compiled
+
+
+INDUCTOR: Final = CallableBackend("inductor", _compile_with_inductor, "torch", str(torch.__version__))
+"""Torch's own Inductor. One object, as torch.compile builds a new one for each set of options."""
+
+
+def _inductor_options(options: Mapping[str, Any] | None, mode: str | None) -> CallableOptions | None:
+    names = inductor_option_names() if options else []
+    for option in options or {}:
+        if option.replace("-", "_") not in names:
+            raise UnknownOption(
+                f"backend 'inductor' has no option {option!r}.{did_you_mean(option, names)}",
+                backend="inductor",
+                option=option,
+            )
+    try:
+        inductor_backend(mode, options)
+    except RuntimeError as error:  # what torch raises for an unknown mode and an ill-typed option
+        raise OptionError(f"options of backend 'inductor' were refused: {error}", backend="inductor") from error
+    return callable_options(INDUCTOR, options, mode)
