@@ -42,12 +42,13 @@ class Recorder:
 
 
 def _recording(name: str, arguments: Sequence[str]) -> Callable[..., None]:
-    names = ", ".join(arguments)
-    scope: dict[str, Any] = {}
-    exec(
-        f"def {name}(self, {names}): self.seen.append(({name!r}, dict({', '.join(f'{a}={a}' for a in arguments)})))",
-        scope,
-    )
+    def record(self: Recorder, **values: Any) -> None:
+        self.seen.append((name, values))
+
+    # pluggy reads the argument names from the code itself, so they have to be written out.
+    scope: dict[str, Any] = {"record": record}
+    keywords = ", ".join(f"{argument}={argument}" for argument in arguments)
+    exec(f"def {name}(self, {', '.join(arguments)}): record(self, {keywords})", scope)
     marked: Callable[..., None] = hookimpl(scope[name])
     return marked
 
@@ -199,7 +200,7 @@ class DropsInput:
 class BreaksOrder:
     @hookimpl
     def transform_graph(self, graph: fx.GraphModule) -> None:
-        placeholder, add, output = graph.graph.nodes
+        _placeholder, add, output = graph.graph.nodes
         output.append(add)
 
 

@@ -1,1 +1,43 @@
-"""Graphwright: a plugin-based compiler framework for PyTorch programs."""
+"""Graphwright: a plugin-based compiler framework for PyTorch programs.
+
+import graphwright
+model = graphwright.compile(model, backend="aot_eager")
+"""
+
+from graphwright import config, events, exc, logs, native_setup
+from graphwright.api import compile, disable, reset
+from graphwright.dim_marks import mark_dynamic, mark_static, mark_static_address, mark_unbacked, maybe_mark_dynamic
+from graphwright.explain import Explanation
+from graphwright.explain import explain as explain
+from graphwright.markers import allow_in_graph, assume_constant_result, graph_break, is_compiling, substitute_in_graph
+from graphwright.stance import set_stance
+from graphwright_plugins import list_backends, lookup_backend
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Explanation",
+    "allow_in_graph",
+    "assume_constant_result",
+    "compile",
+    "config",
+    "disable",
+    "events",
+    "exc",
+    "explain",
+    "graph_break",
+    "is_compiling",
+    "list_backends",
+    "lookup_backend",
+    "mark_dynamic",
+    "mark_static",
+    "mark_static_address",
+    "mark_unbacked",
+    "maybe_mark_dynamic",
+    "reset",
+    "set_stance",
+    "substitute_in_graph",
+]
+
+logs.install()
+native_setup.set_up_native()

@@ -166,6 +166,15 @@ def hook_available() -> bool:
 def set_hook(convert: Convert, key: object, /) -> None:
     """Meet this thread's frames until the matching ``unset_hook``; nests."""
 
-def unset_hook() -> None: ...
+def unset_hook() -> None:
+    """Take back the innermost ``set_hook`` of this thread."""
+
+def call_unhooked(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Call a function; the hook leaves the frames below it alone."""
+
+def hook_unavailable_reason() -> str | None: ...
+def _force_by_call(force: bool, /) -> None:
+    """For tests: never replace a frame in place."""
+
 def hook_depth() -> int:
     """Number of nested wishes for the hook in this thread."""

@@ -11,6 +11,7 @@ from graphwright.bytecode.depth import stack_depths
 from graphwright.bytecode.liveness import live_names
 from graphwright.cache_key import CacheKey
 from graphwright.codegen import Codegen
+from graphwright.frame_filter import EXPECTED_CODE
 from graphwright.resume import RESUME_FUNCTIONS, STACK_ARGUMENT, ResumePoint, eager_stretch
 from graphwright.symbolic.frame_state import NULL
 from graphwright.symbolic.translator import RootTranslator
@@ -127,7 +128,7 @@ class BreakCode:
         for index, label in exits.items():
             depth = depths[index]
             assert depth is not None
-            codegen.op("label", label)
+            codegen.later(lambda builder, label=label, depth=depth: builder.label(label, depth=depth))
             self._emit_resume(codegen, index, depth)
 
     def _nulls_at(self, index: int, depth: int) -> tuple[bool, ...]:
@@ -147,6 +148,7 @@ class BreakCode:
         names = [n for n in live if n in self._tx.locals and n not in own]
         point = ResumePoint(index, nulls, tuple(names), tuple(own))
         code = RESUME_FUNCTIONS.code_for(self._tx.code, point)
+        EXPECTED_CODE.add(code)
         for i in reversed(range(depth)):
             codegen.op("store_fast", STACK_ARGUMENT.format(i))
         self._load_resume_function(codegen, code)

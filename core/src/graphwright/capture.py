@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from types import FunctionType
 
+from graphwright.builtin_calls import handlers as _handlers  # noqa: F401  registers them
 from graphwright.codegen import argument_slots
 from graphwright.effects import Effects
 from graphwright.graph.output_graph import OutputGraph

@@ -10,6 +10,7 @@ Code that is captured runs with the original module as `self`, so faces and orig
 from __future__ import annotations
 
 import copy
+import inspect
 import types
 import weakref
 from collections.abc import Callable
@@ -47,30 +48,32 @@ _backward_hooks, _backward_pre_hooks = torch_compat.global_backward_hooks
 class ModuleCalls:
     """The compiled parts of one module, made when first needed and anew when its class or `forward` changes."""
 
-    __slots__ = ("_around", "_override", "compiled", "compiler", "function")
+    __slots__ = ("_around", "_odd", "compiled", "compiler", "function")
 
     def __init__(self, compiler: Compiler) -> None:
         self.compiler = compiler
         self.function: Any = _NO_FUNCTION
         """The class's `forward` that `compiled` was made from."""
         self.compiled: Callable[..., Any] = _never
-        self._override: tuple[Any, Any] = (None, None)
+        self._odd: tuple[Any, Any] = (None, None)
         self._around: tuple[Any, Any] = (None, None)
 
     def forward(self, module: torch.nn.Module) -> Callable[..., Any]:
         """The compiled `forward` of a module, bound to it."""
         if "forward" in module.__dict__:
-            override = module.__dict__["forward"]
-            if self._override[0] is not override:
-                self._override = (override, self.compiler.attribute(override))
-            return self._override[1]  # type: ignore[no-any-return]
-        function = type(module).forward
-        if not isinstance(function, FunctionType):
-            return self.compiler.attribute(module.forward)  # type: ignore[no-any-return]
+            return self._odd_forward(module.__dict__["forward"], module)
+        function = inspect.getattr_static(type(module), "forward")
+        if not isinstance(function, FunctionType):  # a staticmethod, something compiled, some other descriptor
+            return self._odd_forward(function, module)
         if function is not self.function:
             self.compiled = self.compiler.function(function)
             self.function = function
         return MethodType(self.compiled, module)
+
+    def _odd_forward(self, found: Any, module: torch.nn.Module) -> Callable[..., Any]:
+        if self._odd[0] is not found:
+            self._odd = (found, self.compiler.attribute(module.forward))
+        return self._odd[1]  # type: ignore[no-any-return]
 
     def call(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a module in any circumstances, the way `nn.Module.__call__` goes about it."""
@@ -212,6 +215,10 @@ class CompiledModule:
     @__class__.setter
     def __class__(self, value: type) -> None:  # parametrizations and lazy modules change a module's class
         self._graphwright_module.__class__ = value
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self._graphwright_module)
 
     def __getattr__(self, name: str) -> Any:
         if name in ("_graphwright_module", "_graphwright_calls"):

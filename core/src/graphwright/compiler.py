@@ -16,6 +16,7 @@ from graphwright.cache_key import CacheKey, intern_key
 from graphwright.compiled_module import make_compiled_module, original_module
 from graphwright.exc import CodeLocation, CompileArgumentError, Unsupported
 from graphwright.frame import convert_frame
+from graphwright.frame_filter import EXPECTED_CODE
 from graphwright.graph_breaks import GENERATOR_ESCAPES
 from graphwright_plugins import ResolvedBackend, resolve_backend
 
@@ -78,6 +79,7 @@ class FunctionCompiler:
         """Compile a plain function; one with a suspended frame (generator, coroutine) is left as it is."""
         kind = _suspending_kind(function)
         if kind is None:
+            EXPECTED_CODE.add(function.__code__)
             return _native.Compiled(function, self.key, self.convert)
         location = _location(function)
         if self.spec.fullgraph:

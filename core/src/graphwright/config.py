@@ -43,11 +43,20 @@ class _Holder:
     def change(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Put new values in force, all or none; returns the values they replace."""
         with self._lock:
-            before = {name: getattr(self.settings, _known(name)) for name in values}
-            self.settings = replace(self.settings, **values)
+            old = self.settings
+            self._put_in_force(replace(old, **{_known(name): value for name, value in values.items()}), old)
+            return {name: getattr(old, name) for name in values}
+
+    def _put_in_force(self, new: Settings, old: Settings) -> None:
+        self.settings = new
+        try:
             for listener in self.listeners:
-                listener(self.settings)
-            return before
+                listener(new)
+        except Exception:  # a listener refused a value
+            self.settings = old
+            for listener in self.listeners:
+                listener(old)
+            raise
 
 
 _holder = _Holder(settings_from_environment())
@@ -66,10 +75,19 @@ def current() -> Settings:
     return _holder.settings
 
 
-def on_change(listener: Listener) -> None:
-    """Call `listener` with the settings, at once and after every change."""
-    _holder.listeners = (*_holder.listeners, listener)
+def on_change(listener: Listener) -> Callable[[], None]:
+    """Call `listener` with the settings, at once and after every change; a change that it raises on is taken back.
+
+    Returns:
+        A function that ends it.
+    """
+
+    def end() -> None:
+        _holder.listeners = tuple(each for each in _holder.listeners if each is not listener)
+
     listener(_holder.settings)
+    _holder.listeners = (*_holder.listeners, listener)
+    return end
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import time
 import weakref
@@ -13,6 +12,7 @@ from graphwright import _native, events
 from graphwright import graph_breaks as gb
 from graphwright.cache_key import CacheKey
 from graphwright.frame_compiler import FrameCompiler
+from graphwright.frame_filter import EXPECTED_CODE, is_worth_capturing, why_never_captured
 from graphwright.exc import (
     CodeLocation,
     GraphBreak,
@@ -23,7 +23,6 @@ from graphwright.exc import (
     Unsupported,
 )
 
-_NOT_CAPTURED_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _MAX_FAILED_CAPTURES = 4
 """After so many captures of one code object came to nothing, it is left to the interpreter for good."""
 
@@ -76,10 +75,15 @@ def convert_frame(function: FunctionType, args: tuple[object, ...], key: CacheKe
         BackendCompilerFailed: the backend raised.
     """
     code = function.__code__
-    reason = _why_skipped(code)
+    reason = why_never_captured(function)
     if reason is not None:
-        events.emit(events.FrameSkipped(function=code.co_qualname, reason=reason, location=_first_line(code)))
+        if code in EXPECTED_CODE:
+            events.emit(
+                events.FrameSkipped(function=code.co_qualname, reason=str(reason), location=_first_line(code))
+            )
         return _native.SKIP
+    if not is_worth_capturing(function, args):
+        return None
     history = _histories.of(code, key)
     over_limit = _check_limits(code, function, args, key, history)
     if over_limit is not None:
@@ -90,7 +94,7 @@ def convert_frame(function: FunctionType, args: tuple[object, ...], key: CacheKe
     started = time.perf_counter()
     outcome = "failed"
     try:
-        entry = FrameCompiler(function, args, key, compile_id).compile()
+        entry = FrameCompiler(function, args, key, compile_id, convert_frame).compile()
         outcome = "compiled"
         return entry
     except GraphBreak as signal:
@@ -108,14 +112,6 @@ def convert_frame(function: FunctionType, args: tuple[object, ...], key: CacheKe
         events.emit(
             events.FrameFinished(function=code.co_qualname, outcome=outcome, seconds=seconds, compile_id=compile_id)
         )
-
-
-def _why_skipped(code: CodeType) -> str | None:
-    if code.co_flags & _NOT_CAPTURED_FLAGS:
-        return "generators and coroutines run in eager; functions that they call are captured"
-    if not code.co_flags & inspect.CO_NEWLOCALS:
-        return "module and class bodies are not captured"
-    return None
 
 
 def _first_line(code: CodeType) -> CodeLocation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from types import CodeType, FunctionType
@@ -128,6 +129,8 @@ class FrameCompiler:
         codegen.set_state(graph.state_calls)
         graph_call = self._compile_graph(capture, graph)
         inputs = [entry.source for entry in graph.inputs] if graph_call is not None else []
+        if needs_hook and graph_call is not None:
+            graph_call = functools.partial(_native.call_unhooked, graph_call)
         codegen.emit_into(builder, graph_call, inputs)
         code = builder.assemble()
         _native.mark(code, None, _native.SKIP)
@@ -169,6 +172,7 @@ class FrameCompiler:
         started = time.perf_counter()
         compiled = call_backend(backend, graph, capture.output.tracing_context)
         seconds = time.perf_counter() - started
+        _native.mark(graph.module.forward.__func__.__code__, None, _native.SKIP)
         events.emit(
             events.GraphCompiled(name=graph.name, backend=backend.name, seconds=seconds, compile_id=self._compile_id)
         )

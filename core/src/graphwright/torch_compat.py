@@ -245,6 +245,16 @@ def _members(*holders: Any) -> frozenset[Any]:
     return frozenset(f for f in found if callable(f))
 
 
+def is_mutable(operator: OpOverload) -> bool:
+    """Whether an operator's schema says that it writes to arguments."""
+    return bool(operator._schema.is_mutable)
+
+
+def overload_of(custom: CustomOpDef) -> OpOverload:
+    """The operator behind a function made by `torch.library.custom_op`."""
+    return custom._opoverload
+
+
 GRAPH_BUILTINS: frozenset[Any] = _members(
     torch._C._VariableFunctions,
     torch._C._nn,

@@ -738,7 +738,7 @@ def test_raise(new_builder: NewBuilder, to_function: ToFunction) -> None:
     builder.load_fast("cause")
     builder.raise_(2)
     cause = KeyError("cause")
-    with pytest.raises(ValueError, match="^e$") as caught:
+    with pytest.raises(ValueError, match=r"^e$") as caught:
         to_function(builder)(ValueError("e"), cause)
     assert caught.value.__cause__ is cause
 

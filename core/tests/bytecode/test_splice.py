@@ -220,7 +220,7 @@ def test_cell_that_is_a_plain_local_here_is_refused(new_builder: NewBuilder) -> 
     builder = new_builder("x")
     entry = builder.new_label()
     builder.jump(entry)
-    with pytest.raises(AssemblyError, match="'x' is a cell in .*original.*, but a plain local in the new code"):
+    with pytest.raises(AssemblyError, match=r"'x' is a cell in .*original.*, but a plain local in the new code"):
         builder.splice(decoded, {first(decoded, "RESUME") + 1: entry})
 
 
@@ -229,5 +229,44 @@ def test_plain_local_that_is_a_cell_here_is_refused(new_builder: NewBuilder) -> 
     builder = new_builder("x", cellvars=("x",))
     entry = builder.new_label()
     builder.jump(entry)
-    with pytest.raises(AssemblyError, match="'x' is a plain local in .*, but a cell in the new code"):
+    with pytest.raises(AssemblyError, match=r"'x' is a plain local in .*, but a cell in the new code"):
         builder.splice(decoded, {1: entry})
+
+
+def test_control_leaves_at_exits(new_builder: NewBuilder, to_function: ToFunction) -> None:
+    def original(x: int) -> int:
+        doubled = x * 2
+        return abs(doubled)
+
+    decoded = decode(original.__code__)
+    builder = new_builder("x")
+    entry, out = builder.new_label("entry"), builder.new_label("out")
+    builder.jump(entry)
+    start, end = first(decoded, "LOAD_FAST", "x"), first(decoded, "BINARY_OP") + 1
+    builder.splice(decoded, {start: entry}, {end: out})
+    builder.label(out, depth=1)
+    builder.return_value()
+    code = builder.assemble()
+    assert to_function(builder)(-4) == -8
+    assert "abs" not in code.co_names
+
+
+def test_conditional_jump_may_be_an_exit(new_builder: NewBuilder, to_function: ToFunction) -> None:
+    def original(x: int) -> str:
+        if x:
+            return "true"
+        return "false"
+
+    decoded = decode(original.__code__)
+    jump = next(i for i in decoded.instructions if i.target is not None)
+    assert jump.target is not None
+    builder = new_builder("x")
+    entry, when_true, when_false = builder.new_label("entry"), builder.new_label("true"), builder.new_label("false")
+    builder.jump(entry)
+    builder.splice(decoded, {first(decoded, "LOAD_FAST"): entry}, {jump.index + 1: when_true, jump.target: when_false})
+    for label in (when_true, when_false):
+        builder.label(label, depth=0)
+        builder.load_const(f"left for {label.name}")
+        builder.return_value()
+    function = to_function(builder)
+    assert (function(1), function(0)) == ("left for true", "left for false")

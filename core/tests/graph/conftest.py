@@ -10,9 +10,7 @@ import pytest
 import torch
 from torch import fx
 
-import graphwright.builtin_calls.tensors
-import graphwright.builtin_calls.torch_functions
-import graphwright.builtin_calls.torch_state  # noqa: F401  registers handlers
+import graphwright.builtin_calls.handlers  # noqa: F401  registers them
 from graphwright.effects import Effects
 from graphwright.exc import GraphBreak, ObservedException
 from graphwright.graph.ambient_state import AmbientState

@@ -35,8 +35,9 @@ def native_module() -> ModuleType:
 
 @pytest.fixture
 def native(native_module: ModuleType) -> Iterator[ModuleType]:
-    """The extension; afterwards nothing may be left switched on in this thread."""
+    """The extension; afterwards caches are empty, and nothing may be left switched on in this thread."""
     yield native_module
+    native_module.reset_all()
     assert native_module.set_stance(0) == 0
     assert not native_module.is_capturing()
     assert native_module.hook_depth() == 0

@@ -18,8 +18,11 @@ from graphwright.settings import Settings
 from graphwright.symbolic.frame_state import Returned
 from graphwright.symbolic.translator import RootTranslator
 from graphwright.variables.base import VariableTracker
-from graphwright.variables.container import snapshot
+from graphwright.variables.dict import DictVariable
 from graphwright.variables.exception import ExceptionVariable
+from graphwright.variables.list import ListVariable
+from graphwright.variables.set import SetVariable
+from graphwright.variables.tuple import TupleVariable
 
 
 class Translation:
@@ -36,7 +39,24 @@ class Translation:
         assert isinstance(outcome, Returned)
         assert self.tx.stack == []
         assert self.tx.handled.value is None
-        return snapshot(outcome.value)
+        return self.value_of(outcome.value)
+
+    def value_of(self, vt: VariableTracker) -> Any:
+        """A variable as a Python value."""
+        vt = vt.realize()
+        if isinstance(vt, DictVariable):
+            return vt.cls((self.value_of(e.key), self.value_of(e.value)) for e in vt.all_entries(self.tx))
+        if isinstance(vt, ListVariable | TupleVariable | SetVariable):
+            return vt.cls(self.value_of(item) for item in vt.unpack(self.tx))
+        return vt.as_python_constant()
+
+    def described(self, error: VariableTracker | None) -> Any:
+        """An exception of the traced program as data."""
+        if error is None:
+            return None
+        assert isinstance(error, ExceptionVariable)
+        chain = (self.described(error.cause), self.described(error.context), error.suppress_context)
+        return (error.python_type(), tuple(self.value_of(a) for a in error.args.items), *chain)
 
 
 def described(error: BaseException | None) -> Any:
@@ -45,16 +65,6 @@ def described(error: BaseException | None) -> Any:
         return None
     chain = (described(error.__cause__), described(error.__context__), error.__suppress_context__)
     return (type(error), error.args, *chain)
-
-
-def described_variable(error: VariableTracker | None) -> Any:
-    """The same of an exception of the traced program."""
-    if error is None:
-        return None
-    assert isinstance(error, ExceptionVariable)
-    args = tuple(snapshot(a) for a in error.args.items)
-    chain = (described_variable(error.cause), described_variable(error.context), error.suppress_context)
-    return (error.python_type(), args, *chain)
 
 
 def interpret(fn: Callable[..., Any], args: tuple[Any, ...]) -> tuple[str, Any]:
@@ -68,13 +78,14 @@ def interpret(fn: Callable[..., Any], args: tuple[Any, ...]) -> tuple[str, Any]:
 
 def translate(fn: Any, args: tuple[Any, ...]) -> tuple[str, Any]:
     """What the translator makes of the call."""
+    translation = Translation(fn, args)
     try:
-        return "returned", Translation(fn, args).result()
+        return "returned", translation.result()
     except GraphBreak as signal:
         if signal.kind is not gb.EXCEPTION_ESCAPES:
             raise
         assert isinstance(signal.__cause__, ObservedException)
-        return "raised", described_variable(signal.__cause__.value)
+        return "raised", translation.described(signal.__cause__.value)
 
 
 def typed(value: Any) -> Any:

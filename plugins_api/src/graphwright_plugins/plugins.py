@@ -139,7 +139,7 @@ def _why_not_valid(graph: object, inputs: int) -> str | None:
         return f"it returned {graph!r}, which is neither a GraphModule nor None"
     try:
         graph.graph.lint()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - lint raises whatever it stumbles over, and says what in the text
         return f"the graph isn't well-formed: {error}"
     placeholders = len(graph.graph.find_nodes(op="placeholder"))
     if placeholders != inputs:

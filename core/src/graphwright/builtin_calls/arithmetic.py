@@ -16,6 +16,7 @@ from graphwright.builtin_calls.special_methods import (
     rich_compare,
     static_attribute,
 )
+from graphwright.builtin_calls.tensors import tensor_operator
 from graphwright.variables.base import Kwargs, Tx, VariableTracker, try_next
 from graphwright.variables.comparison import equal, same_object
 from graphwright.variables.constant import ConstantVariable, constant_call
@@ -90,6 +91,9 @@ def _constants(tx: Tx, op: Op, operands: VTs) -> VariableTracker | None:
 def _is_class(vt: VariableTracker) -> bool:
     """Whether a variable is a class with the operators of `type`: `int | None`, `A == B`."""
     return vt.is_python_constant() and issubclass(vt.python_type(), type) and not isinstance(vt, ContainerVariable)
+
+
+register_operator_rule(20)(tensor_operator)
 
 
 @register_operator_rule(85)

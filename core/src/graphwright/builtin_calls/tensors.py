@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphwright import graph_breaks as gb
-from graphwright.variables.base import Tx, VariableTracker
+from graphwright.builtin_calls.registry import handles
+from graphwright.variables.base import Kwargs, Tx, VariableTracker
 from graphwright.variables.graph_argument import is_graph_argument
 from graphwright.variables.sequence import DequeVariable, ListVariable
 from graphwright.variables.tensor import TensorVariable
@@ -104,3 +105,13 @@ TENSOR_OPERATORS: frozenset[Operator] = frozenset(
     {*_BINARY, *_INPLACE, *_UNARY, operator.getitem, operator.setitem, operator.delitem, operator.contains}
 )
 """The operator functions that `tensor_operator` knows."""
+
+
+def _register(fn: Operator) -> None:
+    @handles(fn, first=True)
+    def handler(tx: Tx, args: list[VariableTracker], kwargs: Kwargs) -> VariableTracker | None:
+        return None if kwargs or not args else tensor_operator(tx, fn, args)
+
+
+for _fn in (*_CONVERSIONS, *_UNARY - {operator.neg, operator.pos, operator.invert}, builtins.pow, builtins.divmod):
+    _register(_fn)

@@ -88,7 +88,7 @@ SETTERS = (
 """Setters of grad mode and autocast."""
 _REFUSED: dict[GraphBreakKind, tuple[Any, ...]] = {
     gb.RANDOM_STATE: (
-        torch.manual_seed,
+        torch.random.manual_seed,  # `import torch._dynamo` replaces torch.manual_seed by a wrapper of it
         torch.seed,
         torch.initial_seed,
         torch.get_rng_state,

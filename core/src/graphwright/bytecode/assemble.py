@@ -47,7 +47,7 @@ class CodeBuilder(Emitter):
     def load_const(self, value: object) -> None:
         """Push `value` itself: never an equal object in its place.
 
-        Python's garbage collector does not look into code objects: a constant that leads back to the code is never freed.
+        The garbage collector does not look into code objects: a constant that leads back to the code is never freed.
         """
         if not interning_replaces(value):
             self._emit("LOAD_CONST", value)

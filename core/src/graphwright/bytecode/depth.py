@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from graphwright.bytecode.encode import GENERATOR_FLAGS
 from graphwright.bytecode.instruction import DecodedCode
 from graphwright.bytecode.stack import stack_effect
+from graphwright.bytecode.versions import GENERATOR_STARTS_WITH_VALUE
 
 
 def stack_depths(decoded: DecodedCode) -> list[int | None]:
     """Return the stack depth before each instruction; None where control never arrives."""
     depths: list[int | None] = [None] * len(decoded)
-    pending = [(0, 0)]
+    starts_with_value = GENERATOR_STARTS_WITH_VALUE and decoded.code.co_flags & GENERATOR_FLAGS
+    pending = [(0, 1 if starts_with_value else 0)]
     while pending:
         index, depth = pending.pop()
         if depths[index] is not None:

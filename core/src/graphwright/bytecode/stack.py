@@ -79,6 +79,17 @@ def stack_effect(opcode: int, argument: int, jump: bool) -> int:
     return dis.stack_effect(opcode, argument if opcode in HAS_ARG else None, jump=jump)
 
 
+_ALSO_NEEDED = {
+    "LOAD_METHOD": 1,
+    "BEFORE_WITH": 1,
+    "YIELD_VALUE": 1,
+    "CALL_INTRINSIC_1": 1,
+    "CALL_INTRINSIC_2": 2,
+    "SEND": 2,
+}
+"""Instructions whose needs the `bytecode` library does not list."""
+
+
 @cache
 def values_needed(opcode: int, argument: int) -> int:
     """Return how many values an operation takes or looks at, which its effect hides when it pushes others."""
@@ -87,7 +98,9 @@ def values_needed(opcode: int, argument: int) -> int:
         return -STATIC_STACK_EFFECTS[opcode][0]
     if opcode in DYNAMIC_STACK_EFFECTS:
         return -DYNAMIC_STACK_EFFECTS[opcode](effect, argument, False)[0]
-    return max(-effect, 0)
+    if dis.opname[opcode] == "PRECALL":  # Its own effect leaves the callable and its NULL to CALL.
+        return argument + 2
+    return max(-effect, _ALSO_NEEDED.get(dis.opname[opcode], 0))
 
 
 _ADDRESS_BY_DEPTH = ("COPY", "SWAP")

@@ -13,13 +13,14 @@ from graphwright import graph_breaks as gb
 from graphwright.exc import NotProxyable
 from graphwright.graph.fake import TensorWatch, fake_argument, tensors_in
 from graphwright.variables.base import Args, Kwargs, Tx, VariableTracker, realize_all
-from graphwright.variables.graph_argument import graph_argument
+from graphwright.variables.graph_argument import check_generator, graph_argument
 from graphwright.variables.op_traits import (
     changes_metadata,
     is_effectful,
     is_removable,
     op_name,
     resizes,
+    writes,
     written_by_kernel,
 )
 from graphwright.variables.sequence import ListVariable, TupleVariable, is_structseq
@@ -36,7 +37,7 @@ def call_op(
 ) -> VariableTracker:
     """Put one operation into the graph; see `OutputGraph.call_op`."""
     what = op_name(target)
-    _check_generator(tx, what, kwargs)
+    check_generator(tx, what, kwargs)
     try:
         proxies = tuple(graph_argument(a) for a in realize_all(args))
         named = {k: graph_argument(v.realize()) for k, v in kwargs.items()}
@@ -48,11 +49,15 @@ def call_op(
     function = _method(target) if kind == "call_method" else target
     result = output.run_fake(tx, lambda: function(*fakes, **fake_named), what=what)
     written = watch.changed() + written_by_kernel(what, fakes, fake_named)
+    if not written and not changes_metadata(what) and writes(what, target, fake_named):
+        # Some operations on lists, and all on inference tensors, do not count their changes.
+        written = list(watch.tensors)
     output.note_written(written)
     _check_inputs_kept(output, tx, what, watch)
-    if not (written or is_effectful(what, target, fake_named)) and _needs_no_node(output, result):
+    effectful = bool(written) or changes_metadata(what) or is_effectful(what, target)
+    if not effectful and _needs_no_node(output, result):
         return _wrap(output, tx, result, None)
-    removable = not written and is_removable(what, target, watch.tensors)
+    removable = not effectful and is_removable(what, target, watch.tensors)
     node = output.create_node(kind, target, proxies, named, result, removable=removable)
     return _wrap(output, tx, result, node)
 
@@ -70,12 +75,6 @@ def _needs_no_node(output: OutputGraph, result: Any) -> bool:
 
 
 # ---------------------------------------------------------------- what may not be done
-
-
-def _check_generator(tx: Tx, what: str, kwargs: Kwargs) -> None:
-    generator = kwargs.get("generator")
-    if generator is not None and issubclass(generator.realize().python_type(), torch.Generator):
-        tx.graph_break(gb.RANDOM_STATE, f"{what} draws from a generator object")
 
 
 def _check_metadata(output: OutputGraph, tx: Tx, what: str, fakes: tuple[Any, ...]) -> None:

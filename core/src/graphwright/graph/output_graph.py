@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -38,7 +38,7 @@ class GraphInput:
 
     node: fx.Node
     source: Source
-    tensor: torch.Tensor
+    tensor: torch.Tensor = field(repr=False)
     fake: torch.Tensor
     layout: tuple[Any, ...]
     version: int
@@ -127,7 +127,7 @@ class OutputGraph:
         return self.remember(TensorVariable(node, fake, source, tensor))
 
     def _placeholder(self, source: Source, fake: torch.Tensor) -> fx.Node:
-        name = re.sub(r"\W+", "_", str(source)).lower()
+        name = re.sub(r"[\W_]+", "_", str(source)).lower()
         with self.graph.inserting_after(self._last_placeholder):
             node = self.graph.create_node("placeholder", name, (), {}, name=name)
         node.target = node.name

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import fx
 
+from graphwright import graph_breaks as gb
 from graphwright.exc import NotProxyable
-from graphwright.variables.base import VariableTracker
+from graphwright.variables.base import Kwargs, Tx, VariableTracker
 
 _EXACT: frozenset[type] = frozenset(
     {
@@ -52,6 +53,13 @@ def is_graph_argument(variable: VariableTracker) -> bool:
     except NotProxyable:
         return False
     return True
+
+
+def check_generator(tx: Tx, what: str, kwargs: Kwargs) -> None:
+    """Break for an operation that draws from a generator object."""
+    generator = kwargs.get("generator")
+    if generator is not None and issubclass(generator.realize().python_type(), torch.Generator):
+        tx.graph_break(gb.RANDOM_STATE, f"{what} draws from a generator object")
 
 
 def _normal(value: Any) -> Any:

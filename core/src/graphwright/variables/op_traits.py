@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from graphwright.torch_compat import CustomOpDef, OpOverload, OpOverloadPacket
+from graphwright.torch_compat import OpOverload, OpOverloadPacket, is_mutable
 
 _RESIZING = frozenset({"resize_", "resize_as_", "set_", "_resize_output_", "resize", "resize_as", "swap_tensors"})
 _METADATA = frozenset(
@@ -33,6 +33,7 @@ _INPLACE_OPERATORS = frozenset(
     for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
     if (f := getattr(operator, f"i{name}", None)) is not None
 ) | {operator.setitem, operator.delitem}
+_INPLACE_METHODS = frozenset(f"__{f.__name__}__" for f in _INPLACE_OPERATORS)
 _EFFECTFUL = frozenset({"_assert_async", "_assert", "_functional_assert_async"})
 _PURE_OPERATORS = frozenset(
     {
@@ -81,17 +82,25 @@ def changes_metadata(name: str) -> bool:
     return name in _METADATA
 
 
-def is_effectful(name: str, target: Any, kwargs: dict[str, Any]) -> bool:
-    """Whether an operation has to stay in the graph whatever it returns."""
-    if name in _EFFECTFUL or target in _INPLACE_OPERATORS or kwargs.get("out") is not None:
+def writes(name: str, target: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether an operation changes values or metadata of its arguments."""
+    if target in _INPLACE_OPERATORS or kwargs.get("out") is not None or kwargs.get("inplace") is True:
         return True
-    if isinstance(target, (OpOverload, OpOverloadPacket, CustomOpDef)):
-        return not str(target).startswith("aten.") or _writes_by_name(name)
-    return _writes_by_name(name) or kwargs.get("inplace") is True
+    if isinstance(target, OpOverload):
+        return is_mutable(target)
+    return _writes_by_name(name)
+
+
+def is_effectful(name: str, target: Any) -> bool:
+    """Whether an operation that writes nothing has to stay in the graph all the same."""
+    if isinstance(target, (OpOverload, OpOverloadPacket)):
+        # What a custom operator does besides computing its result is not known.
+        return not str(target).startswith(("aten.", "prims."))
+    return name in _EFFECTFUL
 
 
 def _writes_by_name(name: str) -> bool:
-    return name.endswith("_") and not name.endswith("__") and not name.startswith("__")
+    return name in _INPLACE_METHODS or (name.endswith("_") and not name.endswith("__") and not name.startswith("__"))
 
 
 def is_removable(name: str, target: Any, tensors: Sequence[torch.Tensor]) -> bool:

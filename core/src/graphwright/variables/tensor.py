@@ -62,7 +62,7 @@ class TensorVariable(VariableTracker):
 
     def call_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         rule = METHOD_RULES.get(name)
-        if rule is not None:
+        if rule is not None and hasattr(torch.Tensor, name):
             return rule(tx, self, name, args, kwargs)
         if not is_torch_method(self, name):
             return tx.call(self.getattr(tx, name), args, kwargs)

@@ -47,7 +47,7 @@ def get_attribute(tx: Tx, tensor: TensorVariable, name: str) -> VariableTracker:
     if name in VIEWS:
         return tx.capture.output.call_op(tx, "call_function", builtins.getattr, [tensor, tx.wrap(name)])
     special = _READERS.get(name)
-    if special is not None:
+    if special is not None and hasattr(torch.Tensor, name):
         return special(tx, tensor)
     return _from_class_or_instance(tx, tensor, name)
 

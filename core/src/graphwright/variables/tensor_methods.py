@@ -12,6 +12,7 @@ from graphwright import graph_breaks as gb
 from graphwright.graph_breaks import GraphBreakKind
 from graphwright.torch_compat import instance_attributes
 from graphwright.variables.base import Args, Kwargs, Tx, VariableTracker
+from graphwright.variables.graph_argument import is_graph_argument
 
 if TYPE_CHECKING:
     from graphwright.variables.tensor import TensorVariable
@@ -91,6 +92,21 @@ def contains(tx: Tx, tensor: TensorVariable, name: str, args: Args, kwargs: Kwar
     """`element in tensor`."""
     equal = tx.capture.output.call_op(tx, "call_method", "__contains__", [tensor, *args], kwargs)
     return tx.wrap(equal.truth(tx))
+
+
+_BINARY = (
+    "eq ne lt le gt ge add sub mul truediv floordiv mod pow matmul and or xor lshift rshift "
+    "radd rsub rmul rtruediv rfloordiv rmod rpow rmatmul rand ror rxor rlshift rrshift "
+    "iadd isub imul itruediv ifloordiv imod ipow iand ior ixor ilshift irshift"
+).split()
+
+
+@rule(*(f"__{stem}__" for stem in _BINARY))
+def binary(tx: Tx, tensor: TensorVariable, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """A special method of an operator: it leaves to the other operand what cannot stand in a graph."""
+    if not all(is_graph_argument(a.realize()) for a in args):
+        return tx.wrap(NotImplemented)
+    return tx.capture.output.call_op(tx, "call_method", name, [tensor, *args], kwargs)
 
 
 # ---------------------------------------------------------------- object protocol

@@ -18,9 +18,10 @@ from graphwright.torch_compat import (
     HigherOrderOperator,
     OpOverload,
     OpOverloadPacket,
+    overload_of,
 )
 from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker
-from graphwright.variables.graph_argument import is_graph_argument
+from graphwright.variables.graph_argument import check_generator, is_graph_argument
 from graphwright.variables.tensor import TensorVariable
 
 _OPERATORS = (OpOverload, OpOverloadPacket, CustomOpDef, HigherOrderOperator)
@@ -89,8 +90,9 @@ class TorchFunctionVariable(VariableTracker):
         if self._is_method():
             return self._call_unbound(tx, values, kwargs)
         if all(is_graph_argument(a) for a in (*values, *kwargs.values())):
-            target = fn._opoverload if isinstance(fn, CustomOpDef) else fn
+            target = overload_of(fn) if isinstance(fn, CustomOpDef) else fn
             return tx.capture.output.call_op(tx, "call_function", target, values, kwargs)
+        check_generator(tx, self.name(), kwargs)
         check_no_override(tx, self.name(), [*values, *kwargs.values()])
         if isinstance(fn, types.FunctionType):
             return tx.inline(fn, args, kwargs)

@@ -146,7 +146,7 @@ def wrap_function(tx: Tx, value: types.FunctionType, source: Source | None) -> V
     if is_graph_function(value):
         return TorchFunctionVariable(value, source)
     if source is not None:
-        guard_function(wrapper, value, source)
+        guard_function(tx, value, source)
     elif not is_trusted_module(value.__module__):
         source = tx.capture.roots.object(value)
     return UserFunctionVariable(value, source)

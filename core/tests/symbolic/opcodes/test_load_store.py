@@ -58,7 +58,13 @@ def test_global_missing(same):
     same(f)
 
 
-def test_global_written_and_deleted(same):
+@pytest.fixture
+def count(monkeypatch):
+    """Gives the global COUNT back its value, however a test ends."""
+    monkeypatch.setitem(globals(), "COUNT", 0)
+
+
+def test_global_written_and_deleted(translation, count):
     def f():
         global COUNT, FRESH
         COUNT = COUNT + 1
@@ -70,15 +76,12 @@ def test_global_written_and_deleted(same):
         except NameError as error:
             return COUNT, first, str(error)
 
-    try:
-        assert f() == (1, 3, "name 'FRESH' is not defined")
-    finally:
-        globals()["COUNT"] = 0
-    same(f)
+    assert f() == (1, 3, "name 'FRESH' is not defined")
     globals()["COUNT"] = 0
+    assert translation(f).result() == (1, 3, "name 'FRESH' is not defined")
 
 
-def test_global_stores_do_not_reach_the_real_globals(translation):
+def test_global_stores_do_not_reach_the_real_globals(translation, count):
     def f():
         global COUNT
         COUNT = 7
@@ -86,6 +89,17 @@ def test_global_stores_do_not_reach_the_real_globals(translation):
 
     assert translation(f).result() == 7
     assert COUNT == 0
+
+
+def test_guarded_builtin_of_the_user(translation, monkeypatch):
+    monkeypatch.setattr(builtins, "of_the_user", 5, raising=False)
+
+    def f():
+        return of_the_user, len  # noqa: F821
+
+    run = translation(f)
+    assert run.result() == (5, len)
+    assert [g.check for g in run.capture.guards if g.source.startswith("B[")] == [("eq", 5)]
 
 
 def test_del_missing_global(same):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from graphwright.bytecode.versions import NULL_BELOW_CALLABLE
 from graphwright.symbolic.dispatch import opcode
@@ -15,6 +15,8 @@ from graphwright.variables.constant import ConstantVariable
 if TYPE_CHECKING:
     from graphwright.bytecode import Instruction
     from graphwright.symbolic.translator import Translator
+
+_PYTHON_BUILTINS: Final = frozenset(dir(builtins))
 
 
 @opcode("NOP", "RESUME")
@@ -252,7 +254,8 @@ def delete_deref(tx: Translator, inst: Instruction) -> None:
 def read_global(tx: Translator, name: str) -> VariableTracker:
     """A global, or the builtin of that name.
 
-    A name that the globals lack is guarded to stay away; builtins are taken not to change.
+    A name that the globals lack is guarded to stay away. Python's own builtins are taken not to change; what else is
+    put among them is guarded.
     """
     found = tx.globals.lookup(tx, ConstantVariable(name))
     if found is not None:
@@ -261,7 +264,8 @@ def read_global(tx: Translator, name: str) -> VariableTracker:
         value = builtins.__dict__[name]
     except KeyError:
         tx.raise_(NameError, f"name '{name}' is not defined")
-    return tx.wrap(value)
+    source = tx.capture.roots.builtins().dict_item(name)
+    return tx.wrap_trusted(value, source) if name in _PYTHON_BUILTINS else tx.wrap(value, source)
 
 
 @opcode("LOAD_GLOBAL")

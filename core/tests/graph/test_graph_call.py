@@ -1,0 +1,111 @@
+"""Compiling a graph by a backend: state around it, errors, what it returns."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from graphwright.exc import BackendCompilerFailed
+from graphwright.graph.ambient_state import AmbientState
+from graphwright.graph.graph_call import call_backend, checked, why_not_results
+from graphwright.torch_compat import TracingContext
+
+
+class Backend:
+    name, distribution, version = "odd", "odd-backend", "1.2"
+
+    def __init__(self, compile_graph: Callable[..., Any]) -> None:
+        self.compile = compile_graph
+
+
+def graph(tx: Any) -> Any:
+    x = tx.input(torch.nn.Parameter(torch.ones(2)))
+    return tx.finish(tx.fn(torch.mul, x, 2))
+
+
+def test_a_backend_runs_in_the_tracing_context_and_the_state_of_the_entry(tx: Any) -> None:
+    seen = {}
+
+    def compile_graph(module: torch.fx.GraphModule, examples: Sequence[Any]) -> Any:
+        seen["mode"] = TracingContext.get().fake_mode
+        seen["grad"] = torch.is_grad_enabled()
+        seen["example"] = examples[0]
+        torch.manual_seed(1)
+        random.seed(1)
+        torch.set_default_dtype(torch.float64)
+        torch.set_grad_enabled(False)
+        return module.forward
+
+    x = tx.input(torch.nn.Parameter(torch.ones(2)))
+    y = tx.fn(torch.mul, x, 2)
+    tx.fn(torch._C._set_grad_enabled, False)
+    finished = tx.finish(y)
+    numbers = torch.random.get_rng_state(), random.getstate()
+    before = AmbientState.current()
+    function = call_backend(Backend(compile_graph), finished, tx.capture.output.tracing_context)
+    assert AmbientState.current() == before
+    assert not torch.is_grad_enabled()
+    assert torch.equal(torch.random.get_rng_state(), numbers[0])
+    assert random.getstate() == numbers[1]
+    assert torch.get_default_dtype() is torch.float32
+    assert seen == {"mode": tx.capture.output.fakes.mode, "grad": True, "example": finished.example_inputs[0]}
+    assert TracingContext.try_get() is None
+    assert torch.equal(function(torch.ones(2))[0], torch.full((2,), 2.0))
+
+
+def test_what_a_backend_raises_names_the_backend(tx: Any) -> None:
+    def compile_graph(*args: Any) -> Any:
+        raise KeyError("no such kernel")
+
+    finished = graph(tx)
+    with pytest.raises(BackendCompilerFailed, match="'odd' .*odd-backend 1.2.*no such kernel") as caught:
+        call_backend(Backend(compile_graph), finished, tx.capture.output.tracing_context)
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert caught.value.graph_name == finished.name
+
+
+def test_a_result_that_is_no_function(tx: Any) -> None:
+    with pytest.raises(BackendCompilerFailed, match="returned a int where a callable is expected"):
+        call_backend(Backend(lambda *args: 3), graph(tx), tx.capture.output.tracing_context)
+
+
+def test_state_is_restored_when_a_graph_raises_midway(tx: Any) -> None:
+    x, i = tx.input(torch.ones(3)), tx.input(torch.tensor([0]), "i")
+    tx.fn(torch._C._set_grad_enabled, False)
+    y = tx.fn(torch.index_select, x, 0, i)
+    tx.fn(torch._C._set_grad_enabled, True)
+    finished = tx.finish(y)
+    backend = Backend(lambda module, examples: module.forward)
+    function = call_backend(backend, finished, tx.capture.output.tracing_context)
+    with pytest.raises(IndexError):
+        finished.module(torch.ones(3), torch.tensor([9]))
+    assert not torch.is_grad_enabled()
+    torch.set_grad_enabled(True)
+    with pytest.raises(IndexError):
+        function(torch.ones(3), torch.tensor([9]))
+    assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize(
+    ("result", "fault"),
+    [
+        (torch.ones(1), "returned a Tensor"),
+        (None, "returned a NoneType"),
+        ((1, 2), "returned 2 outputs where the graph has 1"),
+        ([torch.ones(1)], None),
+    ],
+)
+def test_form_of_results(tx: Any, result: Any, fault: str | None) -> None:
+    found = why_not_results(result, 1)
+    assert found is None if fault is None else fault in str(found)
+    finished = graph(tx)
+    function = checked(lambda *inputs: result, finished, Backend(len))
+    if fault is None:
+        assert function() is result
+    else:
+        with pytest.raises(BackendCompilerFailed, match=fault):
+            function()
