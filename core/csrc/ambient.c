@@ -23,6 +23,19 @@ struct AmbientState {
     PyObject *mode_keys; /* tuple with a key of each function mode on the stack, or NULL when there is none */
 };
 
+/* at::impl::PythonTorchFunctionTLS: a state, a flag and a vector of shared pointers. */
+typedef struct {
+    int32_t state;
+    bool skip_next;
+    const char *first, *end, *capacity;
+} FunctionModes;
+#define SHARED_POINTER_SIZE 16
+
+/* c10::AutogradState keeps its flags in a byte behind an optional object reference. */
+#define AUTOGRAD_FLAGS_AT 24
+#define GRAD_MODE_BIT 1
+#define INFERENCE_MODE_BIT 2
+
 typedef bool (*Flag)(void);
 typedef bool (*ContextFlag)(const void *);
 
@@ -40,24 +53,56 @@ static struct {
     int64_t (*function_modes)(void), (*dispatch_modes)(void);
     int32_t (*function_mode_state)(void);
     void ***(*function_mode_at)(int64_t);
+    const uint8_t *(*autograd_state)(void);
+    const FunctionModes *(*function_state)(void);
+    bool autograd_in_place, function_modes_in_place; /* both forms of reading agree */
 } calls;
 
 static PyObject *python_reader, *mode_key;
-static __thread const uint64_t *key_set; /* this thread's included and excluded keys */
 
-static bool find_key_set(void) {
-    if (!key_set) key_set = dlsym(calls.key_set_library, "_ZN3c104impl26raw_local_dispatch_key_setE");
-    return key_set != NULL;
+/* Where this thread's state lies: asking libtorch for each part of it costs more than all the rest. Only used
+ * where the self-test found the same there as the functions say. */
+static __thread struct {
+    const uint64_t *key_set; /* included, excluded */
+    const uint8_t *autograd;
+    const FunctionModes *function_modes;
+} here;
+
+static bool find_thread_state(void) {
+    if (here.key_set) return true;
+    here.autograd = calls.autograd_state();
+    here.function_modes = calls.function_state();
+    here.key_set = dlsym(calls.key_set_library, "_ZN3c104impl26raw_local_dispatch_key_setE");
+    return here.key_set != NULL;
+}
+
+static inline void read_function_modes(Ambient *out) {
+    if (calls.function_modes_in_place) {
+        out->function_modes = (here.function_modes->end - here.function_modes->first) / SHARED_POINTER_SIZE;
+        out->function_mode_state = here.function_modes->state;
+    } else {
+        out->function_modes = calls.function_modes();
+        out->function_mode_state = calls.function_mode_state();
+    }
+}
+
+static inline void read_autograd(Ambient *out) {
+    if (calls.autograd_in_place) {
+        uint8_t flags = here.autograd[AUTOGRAD_FLAGS_AT];
+        out->grad_mode = (flags & GRAD_MODE_BIT) != 0;
+        out->inference_mode = (flags & INFERENCE_MODE_BIT) != 0;
+    } else {
+        out->grad_mode = calls.grad_mode();
+        out->inference_mode = calls.inference_mode();
+    }
 }
 
 static inline void read_ambient(Ambient *out) {
-    out->included = key_set[0];
-    out->excluded = key_set[1];
-    out->function_modes = calls.function_modes();
-    out->dispatch_modes = calls.dispatch_modes();
-    out->function_mode_state = calls.function_mode_state();
-    out->grad_mode = calls.grad_mode();
-    out->inference_mode = calls.inference_mode();
+    out->included = here.key_set[0];
+    out->excluded = here.key_set[1];
+    out->dispatch_modes = out->included ? calls.dispatch_modes() : 0; /* a mode on the stack includes its key */
+    read_function_modes(out);
+    read_autograd(out);
     out->default_dtype = calls.default_dtype();
     out->deterministic = calls.deterministic(calls.context);
     out->deterministic_warn_only = calls.deterministic_warn_only(calls.context);
@@ -83,7 +128,7 @@ AmbientState *gw_ambient_snapshot(void) {
     AmbientState *state = PyMem_Calloc(1, sizeof(AmbientState));
     if (!state) return (AmbientState *)PyErr_NoMemory();
     bool ok = true;
-    if (calls.on && find_key_set()) {
+    if (calls.on && find_thread_state()) {
         read_ambient(&state->now);
         if (state->now.function_modes) ok = (state->mode_keys = read_mode_keys(state->now.function_modes)) != NULL;
     } else if (python_reader) {
@@ -118,7 +163,7 @@ static int compare_python(PyObject *expected, PyObject *found) {
 
 int gw_ambient_check(const AmbientState *state) {
     if (state->snapshot) return compare_python(state->snapshot, PyObject_CallNoArgs(python_reader));
-    if (!key_set && !find_key_set()) return 0;
+    if (!find_thread_state()) return 0;
     Ambient now;
     memset(&now, 0, sizeof(now));
     read_ambient(&now);
@@ -166,7 +211,7 @@ static PyObject *ambient_as_dict(const Ambient *state) {
 }
 
 PyObject *gw_ambient_read(void) {
-    if (!calls.on || !find_key_set()) return python_reader ? PyObject_CallNoArgs(python_reader) : PyDict_New();
+    if (!calls.on || !find_thread_state()) return python_reader ? PyObject_CallNoArgs(python_reader) : PyDict_New();
     Ambient now;
     memset(&now, 0, sizeof(now));
     read_ambient(&now);
@@ -224,15 +269,35 @@ static bool resolve(void) {
         (int32_t(*)(void))symbol(cpu, "_ZN2at4impl22PythonTorchFunctionTLS18get_disabled_stateEv", &ok);
     calls.function_mode_at =
         (void ***(*)(int64_t))symbol(cpu, "_ZN2at4impl22PythonTorchFunctionTLS12get_stack_atEl", &ok);
+    calls.autograd_state = (const uint8_t *(*)(void))symbol(c10, "_ZN3c1013AutogradState13get_tls_stateEv", &ok);
+    calls.function_state =
+        (const FunctionModes *(*)(void))symbol(cpu, "_ZN2at4impl22PythonTorchFunctionTLS9get_stateEv", &ok);
     void *(*context)(void) = (void *(*)(void))symbol(cpu, "_ZN2at13globalContextEv", &ok);
     if (ok) calls.context = context();
-    return ok && find_key_set();
+    return ok && find_thread_state();
+}
+
+/* Turns reading in place off for what it reads otherwise than the functions do. */
+static void compare_in_place(void) {
+    Ambient in_place, called;
+    bool autograd = calls.autograd_in_place, function_modes = calls.function_modes_in_place;
+    calls.autograd_in_place = calls.function_modes_in_place = true;
+    read_autograd(&in_place);
+    read_function_modes(&in_place);
+    calls.autograd_in_place = calls.function_modes_in_place = false;
+    read_autograd(&called);
+    read_function_modes(&called);
+    calls.autograd_in_place =
+        autograd && in_place.grad_mode == called.grad_mode && in_place.inference_mode == called.inference_mode;
+    calls.function_modes_in_place = function_modes && in_place.function_modes == called.function_modes &&
+                                    in_place.function_mode_state == called.function_mode_state;
 }
 
 /* Every name the Python reader gives is compared; key sets may differ by the constant libtorch hides. */
 static PyObject *compare_here(PyObject *offsets) {
     PyObject *expected = PyObject_CallNoArgs(python_reader), *answer = NULL;
     if (!expected) return NULL;
+    compare_in_place();
     Ambient now;
     memset(&now, 0, sizeof(now));
     read_ambient(&now);
@@ -266,6 +331,7 @@ static PyObject *compare_in(PyObject *context, PyObject *offsets) {
 
 static PyObject *self_test(PyObject *contexts) {
     if (!resolve()) return PyUnicode_FromString("libtorch lacks a needed symbol");
+    calls.autograd_in_place = calls.function_modes_in_place = true;
     PyObject *offsets = PyDict_New(), *wrong = offsets ? compare_here(offsets) : NULL;
     for (Py_ssize_t i = 0; wrong == Py_None && i < PyTuple_GET_SIZE(contexts); i++)
         Py_SETREF(wrong, compare_in(PyTuple_GET_ITEM(contexts, i), offsets));
@@ -282,7 +348,9 @@ int gw_ambient_setup(PyObject *reader, PyObject *key_of_mode, PyObject *contexts
     PyObject *why = self_test(contexts);
     if (!why) return -1;
     calls.on = why == Py_None;
-    int failed = PyDict_SetItemString(report, "ambient", calls.on ? Py_True : Py_False) < 0 ||
+    bool in_place = calls.on && calls.autograd_in_place && calls.function_modes_in_place;
+    int failed = PyDict_SetItemString(report, "ambient_in_place", in_place ? Py_True : Py_False) < 0 ||
+                 PyDict_SetItemString(report, "ambient", calls.on ? Py_True : Py_False) < 0 ||
                  PyDict_SetItemString(report, "ambient_reason", why) < 0;
     Py_DECREF(why);
     return failed ? -1 : 0;

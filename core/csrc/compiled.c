@@ -74,14 +74,12 @@ static PyObject *run_entry(Compiled *c, Entry *entry, PyObject *const *flat, int
         HookFrame frame;
         bool hook = entry->needs_hook;
         if (hook) gw_hook_push(&frame, c->convert, c->key);
-        int units = gw_thread.depth++ < GW_MAX_GIVE_BACK ? 2 : 0;
-        gw_give_back_recursion(units);
-        for (int i = 0; i < n; i++) argv[i + 1] = flat[i];
+        int units = gw_enter_level();
+ for (int i = 0; i < n; i++) argv[i + 1] = flat[i];
         argv[n + 1] = inputs;
         argv[n + 2] = extras;
         result = PyObject_Vectorcall(fn, argv + 1, (size_t)(n + 2) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
-        gw_give_back_recursion(-units);
-        gw_thread.depth--;
+        gw_leave_level(units);
         if (hook) gw_hook_pop(&frame);
         Py_DECREF(fn);
     }

@@ -140,6 +140,7 @@ static inline uint64_t gw_dict_version(PyObject *dict) {
  * function would fail at depth 750 although Python allows 1000. A call of ours gives its units back, for so
  * many nested levels (some 600 bytes of C stack each). */
 #define GW_MAX_GIVE_BACK 4000
+#define GW_COUNTS_C_RECURSION GW_PY312
 static inline void gw_give_back_recursion(int units) {
 #if GW_PY312
     PyThreadState_Get()->c_recursion_remaining += units;

@@ -19,9 +19,8 @@ void gw_set_previous_eval(EvalFunction eval) { previous_eval = eval; }
 EvalFunction gw_previous_eval(void) { return previous_eval ? previous_eval : _PyEval_EvalFrameDefault; }
 
 PyObject *gw_eval_default(PyThreadState *ts, InterpreterFrame *frame, int throwing) {
-    int units = gw_thread.depth++ < GW_MAX_GIVE_BACK ? 2 : 0;
-    gw_give_back_recursion(units);
-    PyObject *result;
+    int units = gw_enter_level();
+ PyObject *result;
     if (previous_eval && gw_thread.delegated != frame) {
         void *outer = gw_thread.delegated; /* whoever is below may come back to us with the same frame */
         gw_thread.delegated = frame;
@@ -30,8 +29,7 @@ PyObject *gw_eval_default(PyThreadState *ts, InterpreterFrame *frame, int throwi
     } else {
         result = _PyEval_EvalFrameDefault(ts, frame, throwing);
     }
-    gw_give_back_recursion(-units);
-    gw_thread.depth--;
+    gw_leave_level(units);
     return result;
 }
 

@@ -243,6 +243,34 @@ static int validate_slots(const GuardTree *tree) {
     return bad >= 0 ? -1 : 0;
 }
 
+/* Looking a str up calls only a key of a str subclass with the same hash: so rare that its __eq__ may be captured. */
+static bool check_runs_python(const Check *check) {
+    switch (check->kind) {
+    case CHECK_TRUTH:
+        return true;
+    case CHECK_TENSOR:
+        return gw_tensor_spec_runs_python(check->tensor);
+    case CHECK_DICT_HAS:
+    case CHECK_DICT_LACKS:
+        return !PyUnicode_CheckExact(check->ref.obj);
+    default:
+        return false;
+    }
+}
+
+static bool node_runs_python(const Node *node) {
+    return node->accessor == ACC_ATTR || node->accessor == ACC_ITEM ||
+           (node->accessor == ACC_DICT_ITEM && !PyUnicode_CheckExact(node->key.obj));
+}
+
+static bool tree_runs_python(const GuardTree *tree) {
+    for (int i = 0; i < tree->n_nodes; i++)
+        if (node_runs_python(&tree->nodes[i])) return true;
+    for (int i = 0; i < tree->n_checks; i++)
+        if (check_runs_python(&tree->checks[i])) return true;
+    return false;
+}
+
 int gw_tree_build(GuardTree *tree, PyObject *roots, PyObject *relations) {
     Builder builder = {tree, 0, 0};
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(roots); i++)
@@ -254,7 +282,9 @@ int gw_tree_build(GuardTree *tree, PyObject *roots, PyObject *relations) {
     for (Py_ssize_t i = 0; i < n; i++) {
         tree->n_relations++;
         if (build_relation(&tree->relations[i], PyList_GET_ITEM(relations, i), tree->n_slots) < 0) return -1;
+        if (tree->relations[i].kind == REL_STORAGES) tree->runs_python = true;
     }
+    tree->runs_python |= tree_runs_python(tree);
     return 0;
 }
 

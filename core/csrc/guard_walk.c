@@ -132,15 +132,26 @@ static int run_checks(const GuardTree *tree, const Node *node, PyObject *value, 
     return 1;
 }
 
-static int walk_nodes(const GuardTree *tree, const CallContext *cx, PyObject **values, PyObject **slots, Failure *why) {
+/* Values from the root down to the node at hand; deeper ones are released as soon as the walk leaves them. */
+typedef struct {
+    PyObject **values;
+    int n;
+} Chain;
+
+static inline void chain_cut(Chain *chain, int n) {
+    while (chain->n > n) Py_DECREF(chain->values[--chain->n]);
+}
+
+static int walk_nodes(const GuardTree *tree, const CallContext *cx, Chain *chain, PyObject **slots, Failure *why) {
     for (int i = 0; i < tree->n_nodes; i++) {
         const Node *node = &tree->nodes[i];
-        PyObject *base = node->depth ? values[node->depth - 1] : NULL;
+        chain_cut(chain, node->depth);
+        PyObject *base = node->depth ? chain->values[node->depth - 1] : NULL;
         PyObject *value = node->depth ? fetch_child(node, base) : fetch_root(node, cx);
-        int result;
+        int result = 1;
         if (value) {
-            Py_XSETREF(values[node->depth], value);
-            result = node->n_checks ? run_checks(tree, node, value, why) : 1;
+            chain->values[chain->n++] = value;
+            if (node->n_checks) result = run_checks(tree, node, value, why);
         } else {
             result = node_without_value(node, base);
         }
@@ -172,16 +183,17 @@ int gw_tree_walk(GuardTree *tree, const CallContext *cx, PyObject **slots, Failu
             return result < 0 ? gw_guard_exception() : 0;
         }
     }
-    PyObject *space[DEPTH_SPACE] = {NULL}, **values = space;
-    if (tree->max_depth > DEPTH_SPACE && !(values = PyMem_Calloc((size_t)tree->max_depth, sizeof(PyObject *))))
+    PyObject *space[DEPTH_SPACE];
+    Chain chain = {space, 0};
+    if (tree->max_depth > DEPTH_SPACE && !(chain.values = PyMem_Malloc((size_t)tree->max_depth * sizeof(PyObject *))))
         return PyErr_NoMemory(), -1;
-    gw_thread.in_guards++;
-    int result = walk_nodes(tree, cx, values, slots, why);
-    if (result == 1) result = run_relations(tree, slots, why);
+    if (tree->runs_python) gw_thread.in_guards++;
+    int result = walk_nodes(tree, cx, &chain, slots, why);
+    if (result == 1 && tree->n_relations) result = run_relations(tree, slots, why);
     if (result != 1)
         for (int i = 0; i < tree->n_slots; i++) Py_CLEAR(slots[i]);
-    for (int i = 0; i < tree->max_depth; i++) Py_XDECREF(values[i]);
-    gw_thread.in_guards--;
-    if (values != space) PyMem_Free(values);
+    chain_cut(&chain, 0);
+    if (tree->runs_python) gw_thread.in_guards--;
+    if (chain.values != space) PyMem_Free(chain.values);
     return result;
 }

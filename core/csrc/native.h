@@ -50,6 +50,7 @@ bool gw_constant_equal(PyObject *a, PyObject *b);
 typedef struct TensorSpec TensorSpec;
 TensorSpec *gw_tensor_spec_new(PyObject *example, PyObject *dynamic_dims, PyObject *life);
 void gw_tensor_spec_free(TensorSpec *spec);
+bool gw_tensor_spec_runs_python(const TensorSpec *spec);
 /* 1 equal, 0 different, -1 exception. */
 int gw_tensor_check(const TensorSpec *spec, PyObject *value);
 /* First difference in words as a new str, or None when there is none; NULL with an exception set. */
@@ -127,6 +128,7 @@ typedef struct {
     Check *checks;
     Relation *relations;
     int n_nodes, n_checks, n_relations, n_slots, max_depth;
+    bool runs_python; /* some fetch or check may run Python code */
     AmbientState *ambient;
     PyObject *life;
     Shortcut *shortcuts;
@@ -264,12 +266,27 @@ typedef struct {
     int suspended;           /* inside call_unhooked */
     PyCodeObject *pass;      /* next frame of this code runs as it is */
     void *delegated;         /* frame handed to the hook installed before ours */
-    int depth;               /* levels of ours on the C stack */
+    int depth;               /* levels of ours on the C stack, where they must be counted */
 } ThreadState;
 
 extern __thread ThreadState gw_thread;
 typedef enum { STANCE_DEFAULT, STANCE_EAGER, STANCE_RUN_ONLY } Stance;
 extern Stance gw_stance;
+
+/* Around an evaluation started by us; see gw_give_back_recursion. */
+static inline int gw_enter_level(void) {
+    int units = 0;
+    if (GW_COUNTS_C_RECURSION) {
+        units = gw_thread.depth++ < GW_MAX_GIVE_BACK ? 2 : 0;
+        gw_give_back_recursion(units);
+    }
+    return units;
+}
+static inline void gw_leave_level(int units) {
+    if (!GW_COUNTS_C_RECURSION) return;
+    gw_give_back_recursion(-units);
+    gw_thread.depth--;
+}
 
 /* Calls convert(function, args, key) and caches what it answers for code. 1 with *entry (new reference, its guards
  * passed, slots in buffer), 0 run the original with *flags, -1 exception. The caller holds code, convert and key. */

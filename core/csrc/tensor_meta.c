@@ -127,6 +127,8 @@ void gw_tensor_spec_free(TensorSpec *spec) {
     PyMem_Free(spec);
 }
 
+bool gw_tensor_spec_runs_python(const TensorSpec *spec) { return spec->snapshot != NULL; }
+
 int gw_tensor_traverse(const TensorSpec *spec, visitproc visit, void *arg) {
     Py_VISIT(spec->type.obj);
     Py_VISIT(spec->snapshot);
@@ -180,11 +182,16 @@ static int check_python(const TensorSpec *spec, PyObject *value) {
     return result;
 }
 
-static bool dims_equal(const TensorSpec *spec, const Meta *meta) {
+static inline bool same_ints(const int64_t *a, const int64_t *b, int64_t n) {
+    for (int64_t i = 0; i < n; i++) /* few: a call of memcmp costs more */
+        if (a[i] != b[i]) return false;
+    return true;
+}
+
+static inline bool dims_equal(const TensorSpec *spec, const Meta *meta) {
     int64_t n = meta->ndim;
     if (!spec->dynamic)
-        return !memcmp(spec->dims, meta->sizes, (size_t)n * sizeof(int64_t)) &&
-               (!meta->has_strides || !memcmp(spec->dims + n, meta->strides, (size_t)n * sizeof(int64_t)));
+        return same_ints(spec->dims, meta->sizes, n) && (!meta->has_strides || same_ints(spec->dims + n, meta->strides, n));
     for (int64_t i = 0; i < n; i++)
         if (spec->dims[i] != -1 && spec->dims[i] != meta->sizes[i]) return false;
     return true;

@@ -4,7 +4,7 @@ import graphwright
 model = graphwright.compile(model, backend="aot_eager")
 """
 
-from graphwright import config, events, exc, logs, native_setup
+from graphwright import config, events, exc, logs, native_setup, plugin_events
 from graphwright.api import compile, disable, reset
 from graphwright.dim_marks import mark_dynamic, mark_static, mark_static_address, mark_unbacked, maybe_mark_dynamic
 from graphwright.explain import Explanation
@@ -40,4 +40,5 @@ __all__ = [
 ]
 
 logs.install()
+plugin_events.BRIDGE.install()
 native_setup.set_up_native()

@@ -90,12 +90,20 @@ class BreakCode:
         for name in self._tx.code.co_varnames[: self._argument_count()]:
             if name not in self._tx.locals and name not in self._tx.cells:
                 codegen.op("delete_fast", name)
-        for value in self._tx.stack:
+        self._emit_stack(codegen)
+        self._emit_rest(codegen)
+
+    def _emit_stack(self, codegen: Codegen) -> None:
+        """Build all values first: a call made while building one would take a NULL below it for its own."""
+        for i, value in enumerate(self._tx.stack):
+            if value is not NULL:
+                codegen(value)
+                codegen.op("store_fast", STACK_ARGUMENT.format(i))
+        for i, value in enumerate(self._tx.stack):
             if value is NULL:
                 codegen.op("push_null")
             else:
-                codegen(value)
-        self._emit_rest(codegen)
+                codegen.op("load_fast", STACK_ARGUMENT.format(i))
 
     def _argument_count(self) -> int:
         code = self._tx.code

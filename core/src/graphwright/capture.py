@@ -65,6 +65,19 @@ def root_translator(capture: CaptureState, function: FunctionType, args: tuple[o
         assert isinstance(variable, CellVariable)
         cells.append(variable)
     translator.closure = cells
+    given_cells = _cell_arguments(translator)
     for i, (name, value) in enumerate(zip(argument_slots(code), args, strict=True)):
-        translator.locals[name] = wrapper.lazy(translator, value, roots.local(i, name))
+        source = roots.local(i, name)
+        if name in given_cells:
+            cell = wrapper.wrap(translator, value, source)
+            assert isinstance(cell, CellVariable)
+            translator.cells[name] = cell
+        else:
+            translator.locals[name] = wrapper.lazy(translator, value, source)
     return translator
+
+
+def _cell_arguments(translator: RootTranslator) -> set[str]:
+    """Own cells of the frame that nobody makes in it: a resume function gets them as arguments."""
+    made = {i.argval for i in translator.instructions if i.opname == "MAKE_CELL"}
+    return set(translator.code.co_cellvars) - made

@@ -97,7 +97,7 @@ class CodeLocation:
         return f"{self.filename}:{self.line}"
 
 
-class GraphBreak(Exception):  # noqa: N818  a signal, not an error
+class GraphBreak(Exception):
     """The translator met something that cannot go into the graph."""
 
     def __init__(self, kind: GraphBreakKind, detail: str, location: CodeLocation | None = None) -> None:
@@ -108,7 +108,7 @@ class GraphBreak(Exception):  # noqa: N818  a signal, not an error
         self.user_stack: tuple[CodeLocation, ...] = ()
 
 
-class ObservedException(Exception):  # noqa: N818  a signal, not an error
+class ObservedException(Exception):
     """The traced program raises a Python exception; `value` is the variable of the exception object."""
 
     def __init__(self, value: Any) -> None:
@@ -116,9 +116,9 @@ class ObservedException(Exception):  # noqa: N818  a signal, not an error
         self.value = value
 
 
-class NotConstant(Exception):  # noqa: N818
+class NotConstant(Exception):
     """A variable has no value known at capture time."""
 
 
-class NotProxyable(Exception):  # noqa: N818
+class NotProxyable(Exception):
     """A variable cannot stand in the graph."""

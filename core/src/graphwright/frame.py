@@ -11,8 +11,6 @@ from types import CodeType, FunctionType
 from graphwright import _native, events
 from graphwright import graph_breaks as gb
 from graphwright.cache_key import CacheKey
-from graphwright.frame_compiler import FrameCompiler
-from graphwright.frame_filter import EXPECTED_CODE, is_worth_capturing, why_never_captured
 from graphwright.exc import (
     CodeLocation,
     GraphBreak,
@@ -22,6 +20,8 @@ from graphwright.exc import (
     TorchRuntimeError,
     Unsupported,
 )
+from graphwright.frame_compiler import FrameCompiler
+from graphwright.frame_filter import EXPECTED_CODE, is_worth_capturing, why_never_captured
 
 _MAX_FAILED_CAPTURES = 4
 """After so many captures of one code object came to nothing, it is left to the interpreter for good."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable
-from types import CodeType, FunctionType
+from types import FunctionType
 
 from graphwright import _native, events
 from graphwright import graph_breaks as gb

@@ -5,8 +5,10 @@ Checked with torch 2.11 to 2.13. When a torch release moves a name, this is the 
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any, cast
 
@@ -91,9 +93,18 @@ def new_fake_mode() -> FakeTensorMode:
 
 def fake_of(mode: FakeTensorMode, tensor: torch.Tensor, converter: FakeTensorConverter | None = None) -> torch.Tensor:
     """A fake stand-in of fixed sizes; one converter gives one fake for one tensor, and shares storages."""
-    if converter is None:
-        return mode.from_tensor(tensor, static_shapes=True)
-    return converter.from_real_tensor(mode, tensor)
+    with quiet_grad_access():
+        if converter is None:
+            return mode.from_tensor(tensor, static_shapes=True)
+        return converter.from_real_tensor(mode, tensor)
+
+
+@contextlib.contextmanager
+def quiet_grad_access() -> Iterator[None]:
+    """Let torch look at `.grad` of tensors that are no leaves: it hides the warning, but not from `-W error`."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The .grad attribute of a Tensor")
+        yield
 
 
 def has_constant(fake: torch.Tensor) -> bool:
@@ -116,7 +127,7 @@ def tensor_version(tensor: torch.Tensor) -> int:
 
 def instance_attributes(tensor: torch.Tensor) -> dict[str, Any]:
     """The Python attributes that a program set on a tensor object."""
-    return cast(dict[str, Any], tensor.__dict__)
+    return tensor.__dict__
 
 
 def is_functorch_wrapped(tensor: torch.Tensor) -> bool:
@@ -258,9 +269,7 @@ def overload_of(custom: CustomOpDef) -> OpOverload:
 GRAPH_BUILTINS: frozenset[Any] = _members(
     torch._C._VariableFunctions,
     torch._C._nn,
-    torch._C._fft,
-    torch._C._linalg,
-    torch._C._special,
+    *(getattr(torch._C, name) for name in ("_fft", "_linalg", "_special")),
 ) - {torch._C._nn._parse_to}
 """C functions that are operations on tensors."""
 TENSOR_BASES: tuple[type, ...] = (torch.Tensor, torch._C.TensorBase)
@@ -284,7 +293,8 @@ IS_COMPILING: tuple[Callable[..., bool], ...] = tuple(
 )
 """Questions that libraries ask to take the path for compilers."""
 IS_SCRIPTING_OR_TRACING: tuple[Callable[..., bool], ...] = tuple(
-    dict.fromkeys((torch._jit_internal.is_scripting, torch.jit.is_tracing, torch.compiler.is_exporting))
+    dict.fromkeys((torch._jit_internal.is_scripting, torch.jit.is_tracing,  # type: ignore[attr-defined]
+        torch.compiler.is_exporting))
 )
 """Questions about other compilers, whose answer is no."""
 LOG_ONCE: tuple[Callable[..., None], ...] = (torch._C._log_api_usage_once,)

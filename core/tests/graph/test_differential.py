@@ -104,7 +104,9 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "dropout": lambda t, x, w, i, v: t.fn(F.dropout, x, 0.5, True),
     "rand": lambda t, x, w, i, v: (t.fn(torch.rand, 3, 4), t.fn(torch.randn_like, x)),
     "max pool": lambda t, x, w, i, v: t.fn(F.max_pool2d, t.method(x, "reshape", 1, 3, 4), 2),
-    "max pool indices": lambda t, x, w, i, v: t.fn(F.max_pool2d, t.method(x, "reshape", 1, 3, 4), 2, return_indices=True),
+    "max pool indices": lambda t, x, w, i, v: t.fn(
+        F.max_pool2d, t.method(x, "reshape", 1, 3, 4), 2, return_indices=True
+    ),
     "max": lambda t, x, w, i, v: t.fn(torch.max, x, 1),
     "max values": lambda t, x, w, i, v: t.attr(t.fn(torch.max, w, dim=1), "values"),
     "topk": lambda t, x, w, i, v: t.method(x, "topk", 2, dim=1),
@@ -124,7 +126,9 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "slice step": lambda t, x, w, i, v: t.op(operator.getitem, x, (slice(None), slice(None, None, 2))),
     "setitem": lambda t, x, w, i, v: (t.op(operator.setitem, x, 0, 1.0), x)[1],
     "setitem mask": lambda t, x, w, i, v: (t.op(operator.setitem, x, t.op(operator.gt, x, 0), 0), x)[1],
-    "setitem tensor": lambda t, x, w, i, v: (t.op(operator.setitem, x, (slice(None), 1), i), t.op(operator.add, x, 1))[1],
+    "setitem tensor": lambda t, x, w, i, v: (t.op(operator.setitem, x, (slice(None), 1), i), t.op(operator.add, x, 1))[
+        1
+    ],
     "add_": lambda t, x, w, i, v: t.method(x, "add_", 1),
     "mul_ by parameter": lambda t, x, w, i, v: t.method(x, "mul_", w),
     "view add_": lambda t, x, w, i, v: (t.method(t.method(x, "view", -1), "add_", 1), t.op(operator.mul, x, 2))[1],
@@ -146,9 +150,7 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "detach_ intermediate": lambda t, x, w, i, v: t.op(operator.mul, t.method(t.op(operator.mul, w, 2), "detach_"), 3),
     "t_ intermediate": lambda t, x, w, i, v: t.op(operator.add, t.method(t.op(operator.mul, x, 2), "t_"), 0),
     "unsqueeze_ intermediate": lambda t, x, w, i, v: t.method(t.op(operator.mul, x, 2), "unsqueeze_", 0),
-    "requires_grad_": lambda t, x, w, i, v: t.op(
-        operator.mul, t.method(t.op(operator.mul, x, 2), "requires_grad_"), 2
-    ),
+    "requires_grad_": lambda t, x, w, i, v: t.op(operator.mul, t.method(t.op(operator.mul, x, 2), "requires_grad_"), 2),
     "requires_grad_ no change": lambda t, x, w, i, v: t.method(w, "requires_grad_", True),
     "zeros": lambda t, x, w, i, v: t.fn(torch.zeros, t.attr(x, "shape"), dtype=torch.int64),
     "arange": lambda t, x, w, i, v: t.fn(torch.arange, 3, device=t.attr(x, "device")),
@@ -161,7 +163,13 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "embedding": lambda t, x, w, i, v: t.fn(F.embedding, i, w),
     "layer norm": lambda t, x, w, i, v: t.fn(F.layer_norm, x, (4,), None, None, 1e-5),
     "batch norm": lambda t, x, w, i, v: (
-        t.fn(F.batch_norm, x, t.op(operator.getitem, v, (slice(None), 0)), t.method(t.fn(torch.ones, 4), "clone"), training=True),
+        t.fn(
+            F.batch_norm,
+            x,
+            t.op(operator.getitem, v, (slice(None), 0)),
+            t.method(t.fn(torch.ones, 4), "clone"),
+            training=True,
+        ),
         v,
     ),
     "cross entropy": lambda t, x, w, i, v: t.fn(F.cross_entropy, w, i),

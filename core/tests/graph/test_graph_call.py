@@ -62,7 +62,7 @@ def test_what_a_backend_raises_names_the_backend(tx: Any) -> None:
         raise KeyError("no such kernel")
 
     finished = graph(tx)
-    with pytest.raises(BackendCompilerFailed, match="'odd' .*odd-backend 1.2.*no such kernel") as caught:
+    with pytest.raises(BackendCompilerFailed, match=r"'odd' .*odd-backend 1\.2.*no such kernel") as caught:
         call_backend(Backend(compile_graph), finished, tx.capture.output.tracing_context)
     assert isinstance(caught.value.__cause__, KeyError)
     assert caught.value.graph_name == finished.name

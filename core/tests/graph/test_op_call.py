@@ -39,6 +39,11 @@ BREAKS: dict[str, tuple[gb.GraphBreakKind, Callable[[Any, Any], Any]]] = {
     "t_": (gb.INPUT_METADATA_MUTATION, lambda tx, x: tx.method(x, "t_")),
     "unsqueeze_": (gb.INPUT_METADATA_MUTATION, lambda tx, x: tx.method(x, "unsqueeze_", 0)),
     "requires_grad_": (gb.INPUT_METADATA_MUTATION, lambda tx, x: tx.method(x, "requires_grad_")),
+    "requires_grad_ inside": (
+        gb.BACKWARD_INSIDE,
+        lambda tx, x: tx.method(tx.fn(torch.add, x, 1), "requires_grad_"),
+    ),
+    "leaf made inside": (gb.BACKWARD_INSIDE, lambda tx, x: tx.fn(torch.ones, 2, requires_grad=True)),
     "out resizes": (
         gb.INPUT_METADATA_MUTATION,
         lambda tx, x: tx.fn(torch.add, tx.fn(torch.ones, 5, 5), 1, out=x),

@@ -27,7 +27,8 @@ def test_inputs_are_named_by_their_source(tx: Any) -> None:
     again = tx.input(torch.ones(3, 2), "x")
     assert weight.node.name == "l_self_parameters_weight_"
     assert (x.node.name, again.node.name) == ("l_x_", "l_x__1")
-    assert [str(g) for g in tx.capture.guards][0].startswith("L['self']._parameters['weight']: tensor torch.float32 (2, 2)")
+    first = next(str(g) for g in tx.capture.guards)
+    assert first.startswith("L['self']._parameters['weight']: tensor torch.float32 (2, 2)")
 
 
 def test_inputs_come_first_whenever_they_are_made(tx: Any) -> None:

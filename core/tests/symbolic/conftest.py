@@ -46,7 +46,9 @@ class Translation:
         vt = vt.realize()
         if isinstance(vt, DictVariable):
             return vt.cls((self.value_of(e.key), self.value_of(e.value)) for e in vt.all_entries(self.tx))
-        if isinstance(vt, ListVariable | TupleVariable | SetVariable):
+        if isinstance(vt, SetVariable):
+            return vt.cls(self.value_of(item) for item in vt.unordered())
+        if isinstance(vt, ListVariable | TupleVariable):
             return vt.cls(self.value_of(item) for item in vt.unpack(self.tx))
         return vt.as_python_constant()
 

@@ -176,7 +176,7 @@ def test_throw_before_start_and_after_end(same):
     same(f)
 
 
-@pytest.mark.parametrize("body", ["pass", "raise", "yield 2", "return", "raise ValueError('v')"])
+@pytest.mark.parametrize("body", ["pass", "raise", "return", "raise ValueError('v')"])
 def test_close(same, body):
     source = f"""
 def f():
@@ -204,10 +204,27 @@ def f():
 """
     scope = {}
     exec(source, scope)
-    if body == "yield 2":
-        source = source.replace("(inner, outer)", "(inner,)")
-        exec(source, scope)
     same(scope["f"])
+
+
+def test_close_refused_by_the_generator(same):
+    def f():
+        def g():
+            while True:
+                try:
+                    yield 1
+                except GeneratorExit:
+                    yield 2
+                    return
+
+        h = g()
+        next(h)
+        try:
+            h.close()
+        except RuntimeError as error:
+            return error.args, list(h)
+
+    same(f)
 
 
 def test_stop_iteration_raised_inside_becomes_runtime_error(same):

@@ -8,6 +8,9 @@ import textwrap
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from graphwright import graph_breaks as gb
+from graphwright.exc import GraphBreak
+
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 LITERALS = st.sampled_from(["0", "1", "-2", "3.5", "'s'", "None", "True", "[1, 2]", "(1, 'x')", "{'k': 1}", "[]"])
 BINARY = st.sampled_from(["+", "-", "*", "//", "%", "<", "<=", "==", "!=", "is", "in", "and", "or"])
@@ -91,4 +94,8 @@ def test_random_programs(same, body):
         exec(compile(source, "<program>", "exec", dont_inherit=True), scope)
     except SyntaxError:
         return
-    same(scope["f"], 1, [1, 2], "text", (3, None))
+    try:
+        same(scope["f"], 1, [1, 2], "text", (3, None))
+    except GraphBreak as signal:
+        # A generator left inside `try`, endless recursion, calling what cannot be called: left to the interpreter.
+        assert signal.kind in (gb.GENERATOR_ESCAPES, gb.TOO_DEEP, gb.UNKNOWN_CALL, gb.UNKNOWN_COMPARISON)  # noqa: PT017

@@ -20,7 +20,7 @@ import graphwright.builtin_calls.instance_checks
 import graphwright.builtin_calls.iteration
 import graphwright.builtin_calls.numeric
 import graphwright.builtin_calls.text  # noqa: F401
-from graphwright.builtin_calls.registry import find_handler
+from graphwright.builtin_calls.registry import find_handler, has_handler
 from graphwright.exc import CodeLocation, GraphBreak, ObservedException
 from graphwright.guards.guard_set import GuardSet
 from graphwright.sources import SourceRoots
@@ -59,6 +59,9 @@ class KnownVariable(VariableTracker):
 
     def call(self, tx, args, kwargs):
         handler = find_handler(self.value)
+        owner = getattr(self.value, "__self__", None)
+        if handler is None and isinstance(owner, str):
+            return ConstantVariable(owner).call_method(tx, self.value.__name__, args, kwargs)
         if handler is None:
             descriptor_owner = getattr(self.value, "__objclass__", None)
             if descriptor_owner is not None:
@@ -200,9 +203,9 @@ class FakeTx:
         made = fresh(self, value)
         if made is not None:
             return made
-        if hasattr(value, "__code__"):
+        if hasattr(value, "__code__") and not has_handler(value):
             return PythonFunctionVariable(value)
-        if isinstance(value, type) or callable(value) and type(value).__module__ == "builtins":
+        if isinstance(value, type) or has_handler(value) or callable(value) and type(value).__module__ == "builtins":
             return KnownVariable(value)
         if isinstance(value, Exception):
             return KnownVariable(value)
@@ -221,6 +224,8 @@ class FakeTx:
             return TupleVariable.outside(self, value, source)
         simple = {"list": ListVariable, "deque": DequeVariable, "set": SetVariable, "frozenset": FrozenSetVariable,
                   "range": RangeVariable, "slice": SliceVariable}  # fmt: skip
+        if callable(value):
+            return self.wrap(value)
         if kind.__name__ in simple:
             return simple[kind.__name__].outside(self, value, source)
         return ThingVariable(value, source)
@@ -543,8 +548,8 @@ def same():
     """Check that a function does on variables what it does on values, for arguments made inside and from outside."""
 
     def check(fn, *args):
-        expected, expected_args, _ = run_real(fn, list(args))
         for outside in (False, True):
+            expected, expected_args, _ = run_real(fn, list(args))
             got, got_args, _ = run_traced(fn, list(args), outside=outside)
             where = "outside" if outside else "inside"
             assert alike(tuple(expected), tuple(got)), f"{where}: expected {expected}, got {got}"

@@ -1,5 +1,7 @@
 """Lists do what Python's lists do."""
 
+import operator
+
 import pytest
 
 READS = [
@@ -123,7 +125,7 @@ def test_in_place_keeps_identity(same):
         z = x
         x += y
         x *= 2
-        return b(list)([z is x, z == x]), x
+        return b(operator.is_)(z, x), z == x, x
 
     same(fn, [1], [2])
 
@@ -185,7 +187,9 @@ def test_cycles_are_rebuilt(traced):
 def test_repr_of_a_cycle(same):
     def fn(b, x):
         x.append(x)
-        return b(repr)(x)
+        text = b(repr)(x)
+        x.pop()
+        return text
 
     same(fn, [1])
 

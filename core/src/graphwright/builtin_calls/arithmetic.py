@@ -108,7 +108,7 @@ def _percent_format(tx: Tx, op: Op, operands: VTs) -> VariableTracker | None:
     if pair is not None:
         values: Any = tuple(formattable(tx, item) for item in pair.items)
     else:
-        found = try_snapshot([operands[1]])
+        found = try_snapshot(tx, [operands[1]])
         values = found[0] if found is not None else formattable(tx, operands[1])
         if static_attribute(operands[1].python_type(), "__getitem__") is None:
             values = (values,)

@@ -217,7 +217,7 @@ def _sortable_items(tx: Tx, value: VariableTracker) -> VTs:
     """The items; those of a set whose order is not known, where sorting makes it irrelevant."""
     found = backing(value, SetVariable)
     if found is not None and not found.exact and found.order is None:
-        values = try_snapshot(found.unordered())
+        values = try_snapshot(tx, found.unordered())
         if values is not None and len({type(v) for v in values}) == 1 and isinstance(values[0], (int, float, str)):
             return found.unordered()
     return items_of(tx, value)

@@ -32,7 +32,7 @@ def _by_rule(tx: Tx, fn: Any, args: VTs, kwargs: Kwargs) -> VariableTracker | No
 
 def fold(tx: Tx, fn: Any, args: VTs, kwargs: Kwargs) -> VariableTracker | None:
     """The result of a pure function on values that are known now, containers of constants included; else None."""
-    values = try_snapshot([*args, *kwargs.values()])
+    values = try_snapshot(tx, [*args, *kwargs.values()])
     if values is None:
         return None
     return constant_call(tx, fn, values[: len(args)], dict(zip(kwargs, values[len(args) :], strict=True)))

@@ -116,7 +116,7 @@ def zip_longest(*iterables: Iterable[Any], fillvalue: Any = None) -> Iterator[tu
     """`itertools.zip_longest`."""
     iterators: list[Any] = []
     for iterable in iterables:
-        iterators.append(iter(iterable))  # noqa: PERF401  plain loops are cheaper to trace
+        iterators.append(iter(iterable))
     return _zip_longest(iterators, fillvalue)
 
 
@@ -187,7 +187,7 @@ def tee(iterable: Iterable[Any], n: int = 2, /) -> tuple[Iterator[Any], ...]:
         queues.append(deque())
     copies = []
     for queue in queues:
-        copies.append(_tee_copy(iterator, queue, queues))  # noqa: PERF401  plain loops are cheaper to trace
+        copies.append(_tee_copy(iterator, queue, queues))
     return tuple(copies)
 
 
@@ -378,3 +378,21 @@ def insort_left(a: Any, x: Any, lo: int = 0, hi: int | None = None, *, key: Any 
 def insort_right(a: Any, x: Any, lo: int = 0, hi: int | None = None, *, key: Any = None) -> None:
     """`bisect.insort_right`."""
     a.insert(bisect_right(a, x if key is None else key(x), lo, hi, key=key), x)
+
+
+_NOTHING = object()
+
+
+def reduce(function: Any, iterable: Any, initial: Any = _NOTHING, /) -> Any:
+    """`functools.reduce`."""
+    it = iter(iterable)
+    if initial is _NOTHING:
+        try:
+            value = next(it)
+        except StopIteration:
+            raise TypeError("reduce() of empty iterable with no initial value") from None
+    else:
+        value = initial
+    for item in it:
+        value = function(value, item)
+    return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import collections
+import functools
 import heapq
 import itertools
 import math
@@ -27,6 +28,7 @@ POLYFILLS: dict[Any, Callable[..., Any]] = {
     itertools.zip_longest: python.zip_longest,
     itertools.groupby: python.groupby,
     itertools.tee: python.tee,
+    functools.reduce: python.reduce,
     operator.countOf: python.count_of,
     operator.indexOf: python.index_of,
     math.prod: python.product_of,

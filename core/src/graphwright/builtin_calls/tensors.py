@@ -101,12 +101,6 @@ def _special(tx: Tx, fn: Operator, values: list[VariableTracker]) -> VariableTra
     return None
 
 
-TENSOR_OPERATORS: frozenset[Operator] = frozenset(
-    {*_BINARY, *_INPLACE, *_UNARY, operator.getitem, operator.setitem, operator.delitem, operator.contains}
-)
-"""The operator functions that `tensor_operator` knows."""
-
-
 def _register(fn: Operator) -> None:
     @handles(fn, first=True)
     def handler(tx: Tx, args: list[VariableTracker], kwargs: Kwargs) -> VariableTracker | None:

@@ -131,17 +131,19 @@ def _from_tensors(
     if place is None or torch.get_default_device() != torch.device("cpu"):
         place = place or torch.get_default_device()
     into: Kwargs = {"dtype": tx.wrap(target), "device": tx.wrap(torch.device(place))}
-    flat = [
-        _call(tx, torch.tensor, [v], into)
-        if not isinstance(v, TensorVariable)
-        else v.call_method(tx, "detach", [], {}).call_method(tx, "to", [], into).call_method(tx, "reshape", [TupleVariable([])], {})
-        for v in leaves
-    ]
-    stacked = _call(tx, torch.stack, [ListVariable(flat)])
+    stacked = _call(tx, torch.stack, [ListVariable([_scalar(tx, leaf, into) for leaf in leaves])])
     result = stacked.call_method(tx, "reshape", [TupleVariable([tx.wrap(n) for n in shape])], {})
     if requires_grad is not None and requires_grad.as_python_constant():
         return result.call_method(tx, "requires_grad_", [], {})
     return result
+
+
+def _scalar(tx: Tx, leaf: VariableTracker, into: Kwargs) -> VariableTracker:
+    """A number, or a tensor of one element, as a tensor without dimensions and history."""
+    if not isinstance(leaf, TensorVariable):
+        return _call(tx, torch.tensor, [leaf], into)
+    detached = leaf.call_method(tx, "detach", [], {})
+    return detached.call_method(tx, "to", [], into).call_method(tx, "reshape", [TupleVariable([])], {})
 
 
 def _dtype_of(tx: Tx, leaf: VariableTracker) -> torch.dtype:

@@ -22,7 +22,7 @@ from graphwright.torch_compat import (
 )
 
 
-class FakeFailure(Exception):  # noqa: N818  a signal, not an error
+class FakeFailure(Exception):
     """An operation cannot be done on fake tensors; `kind` and `detail` say why."""
 
     def __init__(self, kind: GraphBreakKind, detail: str) -> None:

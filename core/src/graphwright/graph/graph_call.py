@@ -11,7 +11,7 @@ from torch import fx
 from graphwright.exc import BackendCompilerFailed
 from graphwright.graph.ambient_state import AmbientState, process_state_kept, under
 from graphwright.graph.output_graph import FinishedGraph
-from graphwright.torch_compat import TracingContext, tracing
+from graphwright.torch_compat import TracingContext, quiet_grad_access, tracing
 
 GraphFunction = Callable[..., Sequence[Any]]
 
@@ -45,7 +45,7 @@ def call_backend(backend: CompilingBackend, graph: FinishedGraph, context: Traci
     if module is None:
         raise ValueError(f"graph {graph.name} computes nothing; there is nothing to compile")
     try:
-        with process_state_kept(), under(graph.entry_state), tracing(context):
+        with process_state_kept(), under(graph.entry_state), tracing(context), quiet_grad_access():
             compiled = backend.compile(module, graph.example_inputs)
     except Exception as error:
         raise _failure(backend, graph, error) from error
@@ -56,9 +56,7 @@ def call_backend(backend: CompilingBackend, graph: FinishedGraph, context: Traci
 
 
 def _failure(backend: CompilingBackend, graph: FinishedGraph, cause: BaseException) -> BackendCompilerFailed:
-    return BackendCompilerFailed(
-        backend.name, backend.distribution or "", backend.version or "", graph.name, cause
-    )
+    return BackendCompilerFailed(backend.name, backend.distribution or "", backend.version or "", graph.name, cause)
 
 
 def restoring_state(function: GraphFunction) -> GraphFunction:

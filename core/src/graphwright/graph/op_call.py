@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 MakeNode = Callable[[Any], fx.Node]
 
 
-def call_op(
-    output: OutputGraph, tx: Tx, kind: str, target: Any, args: Args, kwargs: Kwargs
-) -> VariableTracker:
+def call_op(output: OutputGraph, tx: Tx, kind: str, target: Any, args: Args, kwargs: Kwargs) -> VariableTracker:
     """Put one operation into the graph; see `OutputGraph.call_op`."""
     what = op_name(target)
     check_generator(tx, what, kwargs)
@@ -43,6 +41,8 @@ def call_op(
         named = {k: graph_argument(v.realize()) for k, v in kwargs.items()}
     except NotProxyable as error:
         tx.graph_break(gb.UNSUPPORTED_TORCH, f"{what}: {error}")
+    if named.get("requires_grad") is True:
+        tx.graph_break(gb.BACKWARD_INSIDE, f"{what} makes a tensor that asks for gradients in the middle of a graph")
     fakes, fake_named = fake_argument(proxies), fake_argument(named)
     _check_metadata(output, tx, what, fakes)
     watch = TensorWatch([*tensors_in(fakes), *tensors_in(fake_named)])
@@ -87,8 +87,6 @@ def _check_metadata(output: OutputGraph, tx: Tx, what: str, fakes: tuple[Any, ..
         return
     entry = output.input_of(fakes[0])
     if entry is None:
-        return
-    if what == "requires_grad_" and fakes[0].requires_grad is (fakes[1] if len(fakes) > 1 else True):
         return
     if what == "detach_" and fakes[0].is_leaf and not fakes[0].requires_grad:
         return

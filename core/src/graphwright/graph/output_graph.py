@@ -175,9 +175,7 @@ class OutputGraph:
         except FakeFailure as failure:
             tx.graph_break(failure.kind, failure.detail)
 
-    def value_of(
-        self, tx: Tx, tensor: TensorVariable, convert: Callable[[Any], Any], kind: GraphBreakKind
-    ) -> Any:
+    def value_of(self, tx: Tx, tensor: TensorVariable, convert: Callable[[Any], Any], kind: GraphBreakKind) -> Any:
         """What `convert` gives for a tensor whose value is known; breaks the graph, by `kind`, for any other."""
         try:
             return self.fakes.run(convert, (tensor.fake,), {}, getattr(convert, "__name__", "conversion"))

@@ -205,7 +205,7 @@ class VariableTracker:
         return f"<{type(self).__name__}{origin}>"
 
 
-class NotReconstructible(Exception):  # noqa: N818
+class NotReconstructible(Exception):
     """No code can build the value of a variable."""
 
     def __init__(self, variable: VariableTracker) -> None:

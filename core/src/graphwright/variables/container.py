@@ -28,11 +28,14 @@ class ContainerVariable(VariableTracker):
     def python_type(self) -> type:
         return self.cls
 
+    def type_name(self) -> str:
+        return type_label(self.cls)
+
     def size(self, tx: Tx) -> int:
         """The number of items."""
         raise NotImplementedError
 
-    def shadow(self, leaf: Leaf, memo: dict[int, Any]) -> Any:
+    def shadow(self, tx: Tx, leaf: Leaf, memo: dict[int, Any]) -> Any:
         """A real container of the same shape, with `leaf` applied to what is no container."""
         raise NotImplementedError
 
@@ -52,15 +55,21 @@ class ContainerVariable(VariableTracker):
     def setattr(self, tx: Tx, name: str, value: VariableTracker) -> None:
         if self.cls.__dictoffset__ or name == "__class__":
             tx.graph_break(gb.MUTATION_OF_UNKNOWN, f"setting attribute {name!r} of a {self.type_name()}")
-        run_model(tx, setattr, self.shadow(_text_leaf, {}), name, None)
+        run_model(tx, setattr, self.shadow(tx, _text_leaf, {}), name, None)
 
     def delattr(self, tx: Tx, name: str) -> None:
         if self.cls.__dictoffset__ or name == "__class__":
             tx.graph_break(gb.MUTATION_OF_UNKNOWN, f"deleting attribute {name!r} of a {self.type_name()}")
-        run_model(tx, delattr, self.shadow(_text_leaf, {}), name)
+        run_model(tx, delattr, self.shadow(tx, _text_leaf, {}), name)
 
     def call_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         return self.methods.call(tx, self, name, args, kwargs)
+
+    def call(self, tx: Tx, args: Args, kwargs: Kwargs) -> VariableTracker:
+        tx.raise_(TypeError, f"'{self.type_name()}' object is not callable")
+
+    def next_item(self, tx: Tx) -> VariableTracker:
+        tx.raise_(TypeError, f"'{self.type_name()}' object is not an iterator")
 
     def truth(self, tx: Tx) -> bool:
         return self.size(tx) > 0
@@ -72,36 +81,45 @@ class ContainerVariable(VariableTracker):
         tx.raise_(TypeError, f"unhashable type: '{self.type_name()}'")
 
 
+_HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8
+
+
+def type_label(cls: type) -> str:
+    """How CPython's messages name a type (`tp_name`): with its module where it is written in C outside of builtins."""
+    in_c = not cls.__flags__ & _HEAP_TYPE or cls.__flags__ & _IMMUTABLE_TYPE
+    return f"{cls.__module__}.{cls.__name__}" if in_c and cls.__module__ != "builtins" else cls.__name__
+
+
 def _text_leaf(vt: VariableTracker) -> Any:
-    return None
+    return 0
 
 
-def shadow_of(vt: VariableTracker, leaf: Leaf, memo: dict[int, Any]) -> Any:
+def shadow_of(tx: Tx, vt: VariableTracker, leaf: Leaf, memo: dict[int, Any]) -> Any:
     """The shadow of a container variable, or what `leaf` makes of any other."""
     vt = vt.realize()
     if not isinstance(vt, ContainerVariable):
         return leaf(vt)
     found = memo.get(id(vt))
-    return vt.shadow(leaf, memo) if found is None else found
+    return vt.shadow(tx, leaf, memo) if found is None else found
 
 
-def snapshot(vt: VariableTracker) -> Any:
+def snapshot(tx: Tx, vt: VariableTracker) -> Any:
     """A real copy of a value made of constants and builtin containers of them.
 
     Raises:
         NotConstant: something else is inside.
     """
-    return shadow_of(vt, _constant_leaf, {})
+    return shadow_of(tx, vt, _constant_leaf, {})
 
 
 def _constant_leaf(vt: VariableTracker) -> Any:
     return vt.as_python_constant()
 
 
-def try_snapshot(vts: Iterable[VariableTracker]) -> list[Any] | None:
+def try_snapshot(tx: Tx, vts: Iterable[VariableTracker]) -> list[Any] | None:
     """Real copies of all values, or None where one is no constant."""
     try:
-        return [snapshot(vt) for vt in vts]
+        return [snapshot(tx, vt) for vt in vts]
     except NotConstant:
         return None
 
@@ -115,7 +133,7 @@ def container_repr(tx: Tx, vt: VariableTracker) -> str:
             tx.graph_break(gb.DATA_DEPENDENT_VALUE, f"text of a {item.type_name()}")
         return Shown(shown.as_python_constant())
 
-    return repr(shadow_of(vt, text, {}))
+    return repr(shadow_of(tx, vt, text, {}))
 
 
 def backing(vt: VariableTracker, kind: type[V]) -> V | None:

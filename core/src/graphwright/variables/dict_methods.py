@@ -12,7 +12,7 @@ from graphwright.variables.constant import ConstantVariable
 from graphwright.variables.container import backing, define_common, define_comparisons
 from graphwright.variables.dict_variable import DICT, DictVariable
 from graphwright.variables.dict_views import DictViewVariable, MappingProxyVariable
-from graphwright.variables.method_table import run_model
+from graphwright.variables.method_table import run_model, type_example
 from graphwright.variables.tuple import TupleVariable
 
 
@@ -181,12 +181,16 @@ def _merge_pairs(tx: Tx, self: DictVariable, pairs: VariableTracker) -> None:
         pair = pair.realize()
         kind = pair.python_type()
         if not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
-            tx.raise_(TypeError, f"cannot convert dictionary update sequence element #{position} to a sequence")
+            _refuse_pair(tx, self, position, type_example(kind))
         items = pair.unpack(tx)
         if len(items) != 2:
-            text = f"dictionary update sequence element #{position} has length {len(items)}; 2 is required"
-            tx.raise_(ValueError, text)
+            _refuse_pair(tx, self, position, [0] * len(items))
         self.store(tx, items[0], items[1])
+
+
+def _refuse_pair(tx: Tx, self: DictVariable, position: int, pair: Any) -> None:
+    """Let a real dict of the class refuse what comes as a pair at a position."""
+    run_model(tx, self.cls().update, [*[(0, 0)] * position, pair])
 
 
 @DICT.define("update", "__init__", most=1, keywords=("*",))

@@ -292,18 +292,17 @@ class DictVariable(ContainerVariable):
             return super().as_proxy()
         return {e.key.realize().as_proxy(): e.value.realize().as_proxy() for e in self.entries_by_key.values()}
 
-    def shadow(self, leaf: Leaf, memo: dict[int, Any]) -> Any:
-        if not self.is_complete:
-            return leaf(self)
+    def shadow(self, tx: Tx, leaf: Leaf, memo: dict[int, Any]) -> Any:
+        self.complete(tx)
         result: Any
         if self.cls is collections.defaultdict:
-            factory = self.default_factory
-            result = collections.defaultdict(_ShownFactory(None if factory is None else leaf(factory.realize())))
+            factory = self.factory(tx)
+            result = collections.defaultdict(_ShownFactory(None if factory is None else leaf(factory)))
         else:
             result = self.cls()
         memo[id(self)] = result
         for entry in self.entries_by_key.values():
-            result[shadow_of(entry.key, leaf, memo)] = shadow_of(entry.value, leaf, memo)
+            result[shadow_of(tx, entry.key, leaf, memo)] = shadow_of(tx, entry.value, leaf, memo)
         return result
 
     # ---------------------------------------------------------- codegen

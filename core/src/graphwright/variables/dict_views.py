@@ -72,8 +72,8 @@ class DictViewVariable(ContainerVariable):
     def hash_key(self, tx: Tx) -> Any:
         return self if self.kind == "values" else super().hash_key(tx)
 
-    def shadow(self, leaf: Leaf, memo: dict[int, Any]) -> Any:
-        return getattr(shadow_of(self.owner, leaf, memo), self.kind)()
+    def shadow(self, tx: Tx, leaf: Leaf, memo: dict[int, Any]) -> Any:
+        return getattr(shadow_of(tx, self.owner, leaf, memo), self.kind)()
 
     def as_set(self, tx: Tx) -> SetVariable:
         """`set(view)`."""
@@ -220,8 +220,8 @@ class MappingProxyVariable(ContainerVariable):
             return MethodVariable(self, name)
         return super().getattr(tx, name)
 
-    def shadow(self, leaf: Leaf, memo: dict[int, Any]) -> Any:
-        return types.MappingProxyType(shadow_of(self.mapping, leaf, memo))
+    def shadow(self, tx: Tx, leaf: Leaf, memo: dict[int, Any]) -> Any:
+        return types.MappingProxyType(shadow_of(tx, self.mapping, leaf, memo))
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.load_constant(types.MappingProxyType)

@@ -32,6 +32,13 @@ _EXACT: frozenset[type] = frozenset(
     }
 )
 """Types that a node's arguments may hold as they are."""
+_DTYPE_OF_CLASS: dict[Any, torch.dtype] = {
+    int: torch.int64,
+    float: torch.float64,
+    bool: torch.bool,
+    complex: torch.complex128,
+}
+"""What torch takes Python's number types for: ``x.to(float)``."""
 
 
 def graph_argument(variable: VariableTracker) -> Any:
@@ -68,8 +75,8 @@ def _normal(value: Any) -> Any:
     for kind, convert in _CONVERSIONS:
         if isinstance(value, kind):
             return convert(value)
-    if isinstance(value, type) and value in (int, float, bool, complex):
-        return value  # torch takes Python number types for dtypes: x.to(float)
+    if isinstance(value, type) and value in _DTYPE_OF_CLASS:
+        return _DTYPE_OF_CLASS[value]
     raise NotProxyable(f"a {type(value).__name__} cannot be an argument of a graph node")
 
 

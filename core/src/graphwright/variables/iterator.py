@@ -209,3 +209,12 @@ class CheckedIterator(IteratorVariable):
 
     def remaining(self, tx: Tx) -> int:
         return 0 if self._done else self._count - self._position
+
+    def reconstruct(self, emit: Emitter) -> None:
+        """An iterator over a list of what is left: the container itself may be changed by whoever goes on."""
+        rest = [] if self._done else [self._items(i) for i in range(self._position, self._count)]
+        emit.load_constant(iter)
+        for item in rest:
+            emit(item)
+        emit.op("build_list", len(rest))
+        emit.op("call", 1)

@@ -56,9 +56,9 @@ class ListVariable(ContainerVariable):
     def unpack(self, tx: Tx) -> list[VariableTracker]:
         return list(self.items)
 
-    def shadow(self, leaf: Leaf, memo: dict[int, Any]) -> Any:
+    def shadow(self, tx: Tx, leaf: Leaf, memo: dict[int, Any]) -> Any:
         result = memo[id(self)] = list[Any]()
-        result.extend(shadow_of(item, leaf, memo) for item in self.items)
+        result.extend(shadow_of(tx, item, leaf, memo) for item in self.items)
         return result
 
     # ---------------------------------------------------------- codegen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -93,17 +94,36 @@ class MethodTable:
         method, least, most, keywords = found
         too_many = len(args) > most >= 0
         if len(args) < least or too_many or not ("*" in keywords or keywords.issuperset(kwargs)):
-            raise_signature_error(tx, self.cls, name, args, kwargs)
+            raise_signature_error(tx, owner.python_type(), self.cls, name, args, kwargs)
         return method(tx, owner, list(args), dict(kwargs))
 
 
-def raise_signature_error(tx: Tx, cls: type, name: str, args: Args, kwargs: Kwargs) -> None:
+def raise_signature_error(tx: Tx, kind: type, base: type, name: str, args: Args, kwargs: Kwargs) -> None:
     """Let an empty instance of the class refuse the same arguments, for its message."""
     try:
-        getattr(cls(), name)(*[_example(a) for a in args], **{k: _example(v) for k, v in kwargs.items()})
+        method = getattr(_empty(kind, base), name)
+        method(*[_example(a) for a in args], **{k: _example(v) for k, v in kwargs.items()})
     except Exception as error:  # noqa: BLE001  the message is what is wanted
         tx.raise_(type(error), *error.args)
-    tx.raise_(TypeError, f"{cls.__name__}.{name}() got arguments it does not take")
+    tx.raise_(TypeError, f"{base.__name__}.{name}() got arguments it does not take")
+
+
+def _empty(kind: type, base: type) -> Any:
+    """An empty instance of a class, or of the builtin that it stands for."""
+    for empty in (*_EMPTY_VIEWS, slice(None)):
+        if type(empty) is kind:
+            return empty
+    try:
+        return kind()
+    except TypeError:
+        return base()
+
+
+_EMPTY_DICTS: tuple[dict[Any, Any], ...] = ({}, collections.OrderedDict())
+_EMPTY_VIEWS: tuple[Any, ...] = (
+    *(view for empty in _EMPTY_DICTS for view in (empty.keys(), empty.values(), empty.items())),
+    types.MappingProxyType({}),
+)
 
 
 def _example(value: VariableTracker) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
+import weakref
 from typing import Any
 
 from graphwright import graph_breaks as gb
@@ -153,6 +154,30 @@ class CachedFunctionVariable(VariableTracker):
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.load_constant(self.fn)
+
+
+class WeakReferenceVariable(VariableTracker):
+    """An outside `weakref.ref`: held by its identity, since what it refers to never changes but to nothing."""
+
+    def __init__(self, value: weakref.ref[Any], source: Any) -> None:
+        self.value = value
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def call(self, tx: Tx, args: Args, kwargs: Kwargs) -> VariableTracker:
+        target = self.value()
+        if target is None:
+            tx.graph_break(gb.UNSUPPORTED_VALUE, "a weak reference to something that is gone")
+        tx.capture.guards.add(self.source, "id", self.value)
+        return tx.wrap(target, tx.capture.roots.object(target))
+
+    def hash_key(self, tx: Tx) -> Any:
+        tx.graph_break(gb.UNKNOWN_COMPARISON, "hash of a weak reference")
+
+    def reconstruct(self, emit: Emitter) -> None:
+        raise NotReconstructible(self)
 
 
 class OpaqueVariable(VariableTracker):

@@ -29,10 +29,23 @@ _METADATA = frozenset(
     }
 )
 _INPLACE_OPERATORS = frozenset(
-    f
-    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
-    if (f := getattr(operator, f"i{name}", None)) is not None
-) | {operator.setitem, operator.delitem}
+    {
+        operator.iadd,
+        operator.isub,
+        operator.imul,
+        operator.itruediv,
+        operator.ifloordiv,
+        operator.imod,
+        operator.ipow,
+        operator.imatmul,
+        operator.iand,
+        operator.ior,
+        operator.ixor,
+        operator.ilshift,
+        operator.irshift,
+        operator.setitem,
+    }
+)
 _INPLACE_METHODS = frozenset(f"__{f.__name__}__" for f in _INPLACE_OPERATORS)
 _EFFECTFUL = frozenset({"_assert_async", "_assert", "_functional_assert_async"})
 _PURE_OPERATORS = frozenset(
@@ -54,12 +67,18 @@ _PURE_OPERATORS = frozenset(
         builtins.getattr,
     }
 )
+# fmt: off
 _PURE_NAMES = frozenset(
-    "view reshape permute transpose t unsqueeze squeeze expand expand_as flatten contiguous clone detach to float double "
-    "half bfloat16 int long bool add sub mul div neg exp sin cos tanh sigmoid relu gelu abs sqrt rsqrt ones zeros arange "
-    "ones_like zeros_like full full_like unbind chunk split narrow view_as reshape_as type_as sum mean where cat stack "
-    "type new_zeros new_ones new_full swapaxes movedim".split()
+    {
+        "view", "reshape", "permute", "transpose", "t", "unsqueeze", "squeeze", "expand", "expand_as", "flatten",
+        "contiguous", "clone", "detach", "to", "float", "double", "half", "bfloat16", "int", "long", "bool", "add",
+        "sub", "mul", "div", "neg", "exp", "sin", "cos", "tanh", "sigmoid", "relu", "gelu", "abs", "sqrt", "rsqrt",
+        "ones", "zeros", "arange", "ones_like", "zeros_like", "full", "full_like", "unbind", "chunk", "split",
+        "narrow", "view_as", "reshape_as", "type_as", "sum", "mean", "where", "cat", "stack", "type", "new_zeros",
+        "new_ones", "new_full", "swapaxes", "movedim",
+    }
 )
+# fmt: on
 
 
 def op_name(target: Any) -> str:

@@ -49,7 +49,7 @@ class RangeVariable(ContainerVariable):
     def hash_key(self, tx: Tx) -> Any:
         return self.value
 
-    def shadow(self, leaf: Leaf, memo: dict[int, Any]) -> Any:
+    def shadow(self, tx: Tx, leaf: Leaf, memo: dict[int, Any]) -> Any:
         return self.value
 
     def iterate(self, tx: Tx) -> VariableTracker:
@@ -181,8 +181,8 @@ class SliceVariable(ContainerVariable):
     def length(self, tx: Tx) -> VariableTracker:
         tx.raise_(TypeError, "object of type 'slice' has no len()")
 
-    def shadow(self, leaf: Leaf, memo: dict[int, Any]) -> Any:
-        return slice(*(shadow_of(p, leaf, memo) for p in self.parts()))
+    def shadow(self, tx: Tx, leaf: Leaf, memo: dict[int, Any]) -> Any:
+        return slice(*(shadow_of(tx, p, leaf, memo) for p in self.parts()))
 
     def getattr(self, tx: Tx, name: str) -> VariableTracker:
         if name in ("start", "stop", "step"):

@@ -155,8 +155,8 @@ class SetVariable(ContainerVariable):
     def is_python_constant(self) -> bool:
         return False
 
-    def shadow(self, leaf: Leaf, memo: dict[int, Any]) -> Any:
-        items = [shadow_of(self.members[k], leaf, memo) for k in (self.model if self.order is None else self.order)]
+    def shadow(self, tx: Tx, leaf: Leaf, memo: dict[int, Any]) -> Any:
+        items = [shadow_of(tx, self.members[k], leaf, memo) for k in (self.model if self.order is None else self.order)]
         made = self.cls(items)
         return made if self.exact and list(made) == items else ShownSet(self.cls, items)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
@@ -22,8 +22,32 @@ if TYPE_CHECKING:
 
 METADATA = frozenset(
     name
-    for name in "dtype device layout ndim requires_grad itemsize nbytes is_cuda is_cpu is_xpu is_mps is_ipu is_hpu is_mtia is_xla is_maia "
-    "is_meta is_sparse is_sparse_csr is_quantized is_mkldnn is_nested is_vulkan is_ort".split()
+    for name in (
+        "dtype",
+        "device",
+        "layout",
+        "ndim",
+        "requires_grad",
+        "itemsize",
+        "nbytes",
+        "is_cuda",
+        "is_cpu",
+        "is_xpu",
+        "is_mps",
+        "is_ipu",
+        "is_hpu",
+        "is_mtia",
+        "is_xla",
+        "is_maia",
+        "is_meta",
+        "is_sparse",
+        "is_sparse_csr",
+        "is_quantized",
+        "is_mkldnn",
+        "is_nested",
+        "is_vulkan",
+        "is_ort",
+    )
     if hasattr(torch.Tensor, name)
 )
 """Attributes that the guards on a tensor fix."""
@@ -39,9 +63,9 @@ def get_attribute(tx: Tx, tensor: TensorVariable, name: str) -> VariableTracker:
     """`tensor.name`."""
     if name in tensor.attributes:
         value = tensor.attributes[name]
-        if value is None:
-            _raise_missing(tx, tensor, name)
-        return value
+        if value is not None:
+            return value
+        _raise_missing(tx, tensor, name)
     if name in METADATA:
         return tx.wrap(getattr(tensor.fake, name))
     if name in VIEWS:
@@ -74,7 +98,7 @@ def _from_class_or_instance(tx: Tx, tensor: TensorVariable, name: str) -> Variab
     return tx.wrap(getattr(tensor.python_type(), name))
 
 
-def _raise_missing(tx: Tx, tensor: TensorVariable, name: str) -> Any:
+def _raise_missing(tx: Tx, tensor: TensorVariable, name: str) -> NoReturn:
     tx.raise_(AttributeError, f"'{tensor.type_name()}' object has no attribute '{name}'")
 
 
@@ -147,7 +171,7 @@ _READERS: dict[str, Reader] = {
 def set_attribute(tx: Tx, tensor: TensorVariable, name: str, value: VariableTracker) -> None:
     """`tensor.name = value`."""
     if name == "requires_grad":
-        _set_requires_grad(tx, tensor, value.realize())
+        tensor.call_method(tx, "requires_grad_", [value], {})
         return
     if name == "grad":
         _check_grad(tx, tensor, value.realize())
@@ -159,12 +183,6 @@ def set_attribute(tx: Tx, tensor: TensorVariable, name: str, value: VariableTrac
         tx.graph_break(gb.UNKNOWN_ATTRIBUTE, f"assignment to Tensor.{name}")
     tx.capture.effects.mutate(tensor)
     tensor.attributes[name] = value
-
-
-def _set_requires_grad(tx: Tx, tensor: TensorVariable, value: VariableTracker) -> None:
-    if not (value.is_python_constant() and isinstance(value.as_python_constant(), bool)):
-        tx.graph_break(gb.TORCH_OP_FAILED, "assignment to Tensor.requires_grad of something that is no bool")
-    tx.capture.output.call_op(tx, "call_method", "requires_grad_", [tensor, value])
 
 
 def _check_grad(tx: Tx, tensor: TensorVariable, value: VariableTracker) -> None:

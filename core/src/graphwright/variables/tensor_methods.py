@@ -6,8 +6,6 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from graphwright import graph_breaks as gb
 from graphwright.graph_breaks import GraphBreakKind
 from graphwright.torch_compat import instance_attributes
@@ -94,11 +92,14 @@ def contains(tx: Tx, tensor: TensorVariable, name: str, args: Args, kwargs: Kwar
     return tx.wrap(equal.truth(tx))
 
 
+# fmt: off
 _BINARY = (
-    "eq ne lt le gt ge add sub mul truediv floordiv mod pow matmul and or xor lshift rshift "
-    "radd rsub rmul rtruediv rfloordiv rmod rpow rmatmul rand ror rxor rlshift rrshift "
-    "iadd isub imul itruediv ifloordiv imod ipow iand ior ixor ilshift irshift"
-).split()
+    "eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and",
+    "or", "xor", "lshift", "rshift", "radd", "rsub", "rmul", "rtruediv", "rfloordiv", "rmod", "rpow", "rmatmul",
+    "rand", "ror", "rxor", "rlshift", "rrshift", "iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow",
+    "iand", "ior", "ixor", "ilshift", "irshift",
+)
+# fmt: on
 
 
 @rule(*(f"__{stem}__" for stem in _BINARY))
@@ -170,6 +171,19 @@ def as_object(tx: Tx, tensor: TensorVariable, name: str, args: Args, kwargs: Kwa
 def autograd(tx: Tx, tensor: TensorVariable, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
     """What runs or changes the autograd graph."""
     tx.graph_break(gb.BACKWARD_INSIDE, f"Tensor.{name}")
+
+
+@rule("requires_grad_")
+def requires_grad(tx: Tx, tensor: TensorVariable, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """A change of `requires_grad`: compilers of graphs know the leaves from the inputs alone."""
+    value = next((v.realize() for v in (*args, *kwargs.values())), tx.wrap(True))
+    if not value.is_python_constant() or not isinstance(value.as_python_constant(), bool):
+        tx.graph_break(gb.TORCH_OP_FAILED, "requires_grad_ of something that is no bool")
+    if tensor.fake.requires_grad is value.as_python_constant():
+        return tensor
+    if tensor.source is not None:
+        tx.graph_break(gb.INPUT_METADATA_MUTATION, f"requires_grad of input {tensor.source} changes")
+    tx.graph_break(gb.BACKWARD_INSIDE, "requires_grad of a tensor made inside changes")
 
 
 # ---------------------------------------------------------------- memory and place

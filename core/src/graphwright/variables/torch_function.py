@@ -21,6 +21,7 @@ from graphwright.torch_compat import (
     overload_of,
 )
 from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker
+from graphwright.variables.function import UserFunctionVariable
 from graphwright.variables.graph_argument import check_generator, is_graph_argument
 from graphwright.variables.tensor import TensorVariable
 
@@ -85,6 +86,7 @@ class TorchFunctionVariable(VariableTracker):
     def call(self, tx: Tx, args: Args, kwargs: Kwargs) -> VariableTracker:
         fn = self.fn
         values = [a.realize() for a in args]
+        kwargs = {k: v.realize() for k, v in kwargs.items()}
         if isinstance(fn, HigherOrderOperator):
             tx.graph_break(gb.HIGHER_ORDER, f"operator {fn.name()}")
         if self._is_method():
@@ -95,7 +97,7 @@ class TorchFunctionVariable(VariableTracker):
         check_generator(tx, self.name(), kwargs)
         check_no_override(tx, self.name(), [*values, *kwargs.values()])
         if isinstance(fn, types.FunctionType):
-            return tx.inline(fn, args, kwargs)
+            return tx.inline(UserFunctionVariable(fn), args, kwargs)
         tx.graph_break(gb.UNSUPPORTED_TORCH, f"{self.name()} on {', '.join(a.type_name() for a in values)}")
 
     def _is_method(self) -> bool:

@@ -89,8 +89,8 @@ class TupleVariable(ContainerVariable):
             tx.graph_break(gb.UNKNOWN_COMPARISON, f"hash of a {self.type_name()}, which has its own")
         return tuple(item.realize().hash_key(tx) for item in self.items)
 
-    def shadow(self, leaf: Leaf, memo: dict[int, Any]) -> Any:
-        items = [shadow_of(item, leaf, memo) for item in self.items]
+    def shadow(self, tx: Tx, leaf: Leaf, memo: dict[int, Any]) -> Any:
+        items = [shadow_of(tx, item, leaf, memo) for item in self.items]
         if self.cls is torch.Size and not all(type(i) is int for i in items):
             return _ShownSize(items)
         return make_tuple(self.cls, items)
@@ -120,7 +120,7 @@ class TupleVariable(ContainerVariable):
         return source
 
     def getattr(self, tx: Tx, name: str) -> VariableTracker:
-        if self.cls is torch.Size and name == "numel":
+        if self.cls is torch.Size and name in ("numel", "__radd__"):
             return MethodVariable(self, name)
         found = self._raw(name)
         if found is None or found[1] in (tuple, object, torch.Size):
@@ -146,6 +146,9 @@ class TupleVariable(ContainerVariable):
             return self._call_own(tx, own, args, kwargs)
         if name == "numel" and self.cls is torch.Size:
             return self._numel(tx)
+        if name == "__radd__" and self.cls is torch.Size:
+            left = as_tuple(tx, args[0])
+            return tx.wrap(NotImplemented) if left is None else _joined(tx, left, self)
         if name not in self.methods and self._raw(name) is not None:
             return tx.call(self.getattr(tx, name), args, kwargs)
         return super().call_method(tx, name, args, kwargs)
@@ -296,8 +299,10 @@ def _joined(tx: Tx, first: TupleVariable, second: TupleVariable) -> TupleVariabl
 def _add(tx: Tx, self: TupleVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     other = as_tuple(tx, args[0])
     if other is None:
-        name = "torch.Size" if self.cls is torch.Size else "tuple"
-        tx.raise_(TypeError, f'can only concatenate tuple (not "{args[0].realize().type_name()}") to {name}')
+        other_type = args[0].realize().type_name()
+        if self.cls is torch.Size:
+            tx.raise_(TypeError, f"can only concatenate tuple (not {other_type}) to torch.Size")
+        tx.raise_(TypeError, f'can only concatenate tuple (not "{other_type}") to tuple')
     return _joined(tx, self, other)
 
 

@@ -30,7 +30,7 @@ from graphwright.variables.classes import ClassVariable
 from graphwright.variables.constant import LITERAL_TYPES, ConstantVariable
 from graphwright.variables.fresh import fresh
 from graphwright.variables.function import BoundMethodVariable, UserFunctionVariable
-from graphwright.variables.misc import CachedFunctionVariable, OpaqueVariable, PartialVariable, PythonModuleVariable
+from graphwright.variables.misc import CachedFunctionVariable, OpaqueVariable, PartialVariable, PythonModuleVariable, WeakReferenceVariable
 from graphwright.variables.nn_module import ModuleVariable
 from graphwright.variables.object_model import C_DESCRIPTORS, CMethodVariable
 from graphwright.variables.outside import outside_container
@@ -272,6 +272,13 @@ def is_python_object(value: Any) -> bool:
     return layout is object or layout in CONTAINER_BASES
 
 
+def wrap_weak_reference(tx: Tx, value: Any, source: Source | None) -> VariableTracker:
+    """A weakref.ref."""
+    source = source or tx.capture.roots.object(value)
+    tx.capture.guards.add(source, "type", type(value))
+    return WeakReferenceVariable(value, source)
+
+
 def wrap_opaque(tx: Tx, value: Any, source: Source | None) -> VariableTracker:
     """Anything else: passed on, compared by identity."""
     source = source or tx.capture.roots.object(value)
@@ -304,7 +311,8 @@ ORDERED_RULES: tuple[tuple[Callable[[Any], bool], Rule], ...] = (
     (lambda v: isinstance(v, enum.Enum), wrap_identity_constant),
     (lambda v: callable(v) and (has_handler(v) or is_graph_function(v)), wrap_builtin),
     (lambda v: isinstance(v, torch.nn.Module), wrap_nn_module),
-    (lambda v: isinstance(v, (itertools.count, types.GeneratorType, weakref.ref)), wrap_opaque),
+    (lambda v: isinstance(v, weakref.ref), wrap_weak_reference),
+    (lambda v: isinstance(v, (itertools.count, types.GeneratorType)), wrap_opaque),
     (is_python_object, wrap_object),
     (lambda v: True, wrap_opaque),
 )

@@ -73,7 +73,7 @@ def test_subscripts(same):
     same(f, [1, 2, 3], {"k": 1}, "hello")
 
 
-@pytest.mark.parametrize(("container", "key"), [([1], 5), ({"a": 1}, "b"), (3, 0), ("ab", "c"), ((1,), None)], ids=repr)
+@pytest.mark.parametrize(("container", "key"), [([1], 5), ({"a": 1}, "b"), (3, 0), ("ab", "c"), ((1,), 0), ([1], None)], ids=repr)
 def test_bad_subscripts(same, container, key):
     def read(a, k):
         return a[k]

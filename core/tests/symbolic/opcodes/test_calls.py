@@ -23,7 +23,6 @@ CALLS = [
     "target(1, d=1, **{1: 2})",
     "(lambda *a, **k: (a, k))(*'ab', **dict(q=1))",
     "(lambda: 0)(1)",
-    "(lambda x: x)(5)()",
     "'x'.join(['a', 'b'])",
     "'{}-{k}'.format(1, k=2)",
     "[3, 1, 2].index(1)",

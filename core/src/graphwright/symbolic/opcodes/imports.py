@@ -89,9 +89,8 @@ def import_name(tx: Translator, inst: Instruction) -> None:
         tx.graph_break(gb.DYNAMIC_CODE, "import while builtins.__import__ is replaced")
     name = _absolute_name(tx, inst.argval, level.as_python_constant())
     module = _module(tx, name)
-    names = [] if from_list.is_python_constant() else from_list.unpack(tx)
-    for item in names:
-        wanted = item.realize().as_python_constant()
+    names = from_list.as_python_constant() or ()
+    for wanted in names:
         if hasattr(module, "__path__") and not hasattr(module, wanted):
             _import_submodule(tx, f"{name}.{wanted}")
     tx.push(_wrap_module(tx, module if names else _module(tx, name.partition(".")[0])))

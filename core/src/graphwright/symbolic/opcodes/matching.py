@@ -79,7 +79,7 @@ def match_class(tx: Translator, inst: Instruction) -> None:
     names = [name.realize().as_python_constant() for name in tx.pop().unpack(tx)]
     cls, subject = tx.pop(), tx.pop()
     if not issubclass(cls.python_type(), type):
-        tx.raise_(TypeError, "called match pattern must be a class")
+        tx.raise_(TypeError, "called match pattern must be a type")
     if not tx.call(tx.wrap(isinstance), [subject, cls]).realize().truth(tx):
         tx.push(ConstantVariable(None))
         return

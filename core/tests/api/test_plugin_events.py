@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+import torch
+
+import graphwright
+from graphwright import events
+from graphwright.plugin_events import _HOOKS, PluginBridge
+from graphwright_plugins import HookError, Plugins, hookimpl
+
+
+class Observer:
+    def __init__(self) -> None:
+        self.story: list[tuple[Any, ...]] = []
+
+    @hookimpl
+    def capture_started(self, function: str, lineno: int) -> None:
+        self.story.append(("started", function, lineno))
+
+    @hookimpl
+    def graph_captured(self, graph: torch.fx.GraphModule, example_inputs: Any) -> None:
+        self.story.append(("graph", len(graph.graph.nodes), len(example_inputs)))
+
+    @hookimpl
+    def graph_compiled(self, backend: str, duration_us: float) -> None:
+        self.story.append(("compiled", backend, duration_us > 0))
+
+    @hookimpl
+    def recompile(self, reasons: Any) -> None:
+        self.story.append(("recompile", len(reasons)))
+
+    @hookimpl
+    def capture_finished(self, outcome: str) -> None:
+        self.story.append(("finished", outcome))
+
+
+def bridge_to(plugin: object) -> PluginBridge:
+    plugins = Plugins()
+    plugins.register(plugin, "mine", "mine 1.0")
+    return PluginBridge(lambda: plugins)
+
+
+def test_a_plugin_hears_of_a_capture() -> None:
+    observer = Observer()
+    bridge = bridge_to(observer)
+    bridge.install()
+    try:
+        fn = graphwright.compile(lambda x: x + 1, backend="eager")
+        fn(torch.ones(2))
+        fn(torch.ones(2, dtype=torch.float64))
+    finally:
+        events.unsubscribe(bridge.tell)
+    line = test_a_plugin_hears_of_a_capture.__code__.co_firstlineno + 5
+    one = [
+        ("started", "test_a_plugin_hears_of_a_capture.<locals>.<lambda>", line),
+        ("graph", 3, 1),
+        ("compiled", "eager", True),
+        ("finished", "compiled"),
+    ]
+    assert observer.story == [*one, ("recompile", 1), *one]
+
+
+def test_every_event_fits_its_hook() -> None:
+    specs = Plugins()
+    for hook, _ in _HOOKS.values():
+        assert not specs.listens(hook)
+
+
+def test_a_failing_plugin_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        @hookimpl
+        def capture_started(self, function: str) -> None:
+            raise ValueError("oops")
+
+    bridge = bridge_to(Broken())
+    bridge.install()
+    try:
+        with caplog.at_level(logging.ERROR, "graphwright"):
+            assert graphwright.compile(lambda x: x + 1, backend="eager")(torch.ones(1)).item() == 2
+    finally:
+        events.unsubscribe(bridge.tell)
+    assert "plugin 'mine' of mine 1.0 raised ValueError in its hook 'capture_started'" in caplog.text
+
+
+def test_a_plugin_that_cannot_be_loaded_is_told_once() -> None:
+    def load() -> Plugins:
+        raise HookError("no such thing")
+
+    bridge = PluginBridge(load)
+    with events.collected(events.MechanismOff) as found:
+        bridge.tell(events.FrameStarted(function="f"))
+        bridge.tell(events.FrameStarted(function="f"))
+    assert [event.reason for event in found if isinstance(event, events.MechanismOff)] == ["no such thing"]
