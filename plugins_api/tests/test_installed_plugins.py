@@ -66,11 +66,6 @@ def test_listing_imports_nothing_and_shows_every_error(sites: Path) -> None:
         assert "graphwright-sample-duplicate 0.1.0" in by_owner[owner][1]
 
 
-def test_a_sound_backend_is_listed_without_error(sites: Path) -> None:
-    _imported, rows = run(sites, ["sample"], LIST)
-    assert rows == [["sample", "graphwright-sample", "0.1.0", False, None]]
-
-
 RESOLVE = """
 results = {}
 for name, options in json.loads(sys.argv[1]):
@@ -111,25 +106,20 @@ def test_the_environment_blocks_a_plugin(sites: Path) -> None:
     assert results["sample"][0] == "BackendDisabled"
 
 
-PLUGINS = """
+SOUND = """
+import torch
+info, = (info for info in gp.list_backends() if info.name == 'sample')
 plugins = gp.load_plugins()
 plugins.notify('graph_compiled', compile_id='0/0', graph_name='g', backend='b', duration_us=1.0)
 plugins.notify('recompile', compile_id='0/1', function='f', filename='a.py', lineno=1, reasons=['n changed'])
 from graphwright_sample.watch import watch
-print(json.dumps([plugins.names, watch.graphs, watch.reasons]))
-"""
-
-
-def test_the_sample_observer_hears_events(sites: Path) -> None:
-    assert run(sites, ["sample"], PLUGINS) == [["sample_watch"], 1, ["f: n changed"]]
-
-
-TORCH = """
-import torch
 compiled = torch.compile(lambda x: x * 1 + 2, backend='sample')
-print(json.dumps(compiled(torch.ones(2)).tolist()))
+print(json.dumps([str(info), plugins.names, watch.graphs, watch.reasons, compiled(torch.ones(2)).tolist()]))
 """
 
 
-def test_the_sample_backend_works_in_torch_compile(sites: Path) -> None:
-    assert run(sites, ["sample"], TORCH) == [3.0, 3.0]
+def test_a_sound_package_is_listed_hears_events_and_works_in_torch_compile(sites: Path) -> None:
+    listed, names, graphs, reasons, result = run(sites, ["sample"], SOUND)
+    assert listed == "sample (graphwright-sample 0.1.0)"
+    assert (names, graphs, reasons) == (["sample_watch"], 1, ["f: n changed"])
+    assert result == [3.0, 3.0]

@@ -150,7 +150,8 @@ def setup_torch(
         ambient_contexts: The ambient readings are compared in each of them.
 
     Returns:
-        ``tensor_meta``, ``ambient``, ``frame_hook``: bool; ``tensor_meta_reason``, ``ambient_reason``: why not, or None.
+        Bools ``tensor_meta``, ``ambient``, ``ambient_in_place`` (a faster reading of two parts), ``frame_hook``, and
+        why not, or None: ``tensor_meta_reason``, ``ambient_reason``, ``frame_hook_reason``.
     """
 
 def read_ambient() -> dict[str, Any]: ...

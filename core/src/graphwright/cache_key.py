@@ -7,6 +7,7 @@ not look), so it holds the backend weakly; the backend is kept by the compiled f
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Hashable
@@ -99,6 +100,10 @@ class _KeyTable:
         self._keys: dict[Hashable, weakref.ref[CacheKey]] = {}
         self._lock = threading.RLock()  # a key may die, and take the lock, while this thread holds it
 
+    def renew_lock(self) -> None:
+        """Have a free lock, in a child process forked while another thread held it."""
+        self._lock = threading.RLock()
+
     def intern(
         self, backend: ResolvedBackend, fullgraph: bool, dynamic: bool | None
     ) -> tuple[CacheKey, ResolvedBackend]:
@@ -124,6 +129,7 @@ def _identity(backend: ResolvedBackend) -> Hashable:
 
 
 _TABLE = _KeyTable()
+os.register_at_fork(after_in_child=_TABLE.renew_lock)
 
 
 def intern_key(

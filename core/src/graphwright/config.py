@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -40,6 +41,10 @@ class _Holder:
         self.listeners: tuple[Listener, ...] = ()
         self._lock = threading.RLock()
 
+    def renew_lock(self) -> None:
+        """Have a free lock, in a child process forked while another thread held it."""
+        self._lock = threading.RLock()
+
     def change(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Put new values in force, all or none; returns the values they replace."""
         with self._lock:
@@ -60,6 +65,7 @@ class _Holder:
 
 
 _holder = _Holder(settings_from_environment())
+os.register_at_fork(after_in_child=_holder.renew_lock)
 
 
 def _known(name: object) -> str:

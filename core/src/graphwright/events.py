@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -250,6 +251,10 @@ class EventStream:
         self._counts: Counter[str] = Counter()
         self._seconds: dict[str, float] = {"total": 0.0, "backend": 0.0}
 
+    def renew_lock(self) -> None:
+        """Have a free lock, in a child process forked while another thread held it."""
+        self._lock = threading.Lock()
+
     def subscribe(self, callback: Subscriber, *kinds: type[Event]) -> None:
         """Call `callback` with every event from now on.
 
@@ -332,6 +337,7 @@ class EventStream:
 
 STREAM = EventStream()
 """The one stream of the process."""
+os.register_at_fork(after_in_child=STREAM.renew_lock)
 
 subscribe = STREAM.subscribe
 unsubscribe = STREAM.unsubscribe

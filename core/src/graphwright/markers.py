@@ -123,7 +123,10 @@ def _attributes(cls: type) -> set[str]:
 
 
 def _disabled_wrapper(fn: Callable[..., Any], mark: DisableMark) -> Callable[..., Any]:
-    if mark.recursive and not inspect.isgeneratorfunction(fn):
+    if inspect.isgeneratorfunction(fn) or inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn):
+        _disabled.set(fn, mark)  # a wrapper would return before the body runs
+        return fn
+    if mark.recursive:
 
         def disabled(*args: Any, **kwargs: Any) -> Any:
             enter_capture()  # compiled functions met inside run their originals

@@ -38,6 +38,14 @@ def test_disable_is_recursive_unless_told() -> None:
     assert _native.is_capturing() is False
 
 
+def test_disable_of_a_generator_function_marks_the_function() -> None:
+    def numbers() -> object:
+        yield 1
+
+    assert graphwright.disable(numbers) is numbers
+    assert markers.why_disabled(numbers) is not None
+
+
 def test_disable_ends_with_an_exception() -> None:
     with pytest.raises(ZeroDivisionError):
         graphwright.disable(lambda: 1 / 0)()

@@ -150,7 +150,6 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "detach_ intermediate": lambda t, x, w, i, v: t.op(operator.mul, t.method(t.op(operator.mul, w, 2), "detach_"), 3),
     "t_ intermediate": lambda t, x, w, i, v: t.op(operator.add, t.method(t.op(operator.mul, x, 2), "t_"), 0),
     "unsqueeze_ intermediate": lambda t, x, w, i, v: t.method(t.op(operator.mul, x, 2), "unsqueeze_", 0),
-    "requires_grad_": lambda t, x, w, i, v: t.op(operator.mul, t.method(t.op(operator.mul, x, 2), "requires_grad_"), 2),
     "requires_grad_ no change": lambda t, x, w, i, v: t.method(w, "requires_grad_", True),
     "zeros": lambda t, x, w, i, v: t.fn(torch.zeros, t.attr(x, "shape"), dtype=torch.int64),
     "arange": lambda t, x, w, i, v: t.fn(torch.arange, 3, device=t.attr(x, "device")),

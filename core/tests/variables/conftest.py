@@ -543,20 +543,27 @@ def run_traced(fn, args, *, outside):
     return end, (args if outside else stack), tx
 
 
+def check_same(fn, *args):
+    """Check that a function does on variables what it does on values, for arguments made inside and from outside."""
+    for outside in (False, True):
+        expected, expected_args, _ = run_real(fn, list(args))
+        got, got_args, _ = run_traced(fn, list(args), outside=outside)
+        where = "outside" if outside else "inside"
+        assert alike(tuple(expected), tuple(got)), f"{where}: expected {expected}, got {got}"
+        assert alike(list(expected_args), list(got_args)), f"{where}: arguments {expected_args}, got {got_args}"
+    return expected
+
+
 @pytest.fixture
 def same():
-    """Check that a function does on variables what it does on values, for arguments made inside and from outside."""
+    """See `check_same`."""
+    return check_same
 
-    def check(fn, *args):
-        for outside in (False, True):
-            expected, expected_args, _ = run_real(fn, list(args))
-            got, got_args, _ = run_traced(fn, list(args), outside=outside)
-            where = "outside" if outside else "inside"
-            assert alike(tuple(expected), tuple(got)), f"{where}: expected {expected}, got {got}"
-            assert alike(list(expected_args), list(got_args)), f"{where}: arguments {expected_args}, got {got_args}"
-        return expected
 
-    return check
+@pytest.fixture(scope="session")
+def run_both():
+    """`check_same` for tests that hypothesis runs."""
+    return check_same
 
 
 @pytest.fixture

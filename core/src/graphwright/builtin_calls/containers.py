@@ -137,7 +137,7 @@ def make_set(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
     found = as_set(tx, args[0]) if args else SetVariable.new()
     if found is not None:
         return copy_of_set(found)
-    return SetVariable.of(tx, drain(tx, iterator_of(tx, args[0])))
+    return SetVariable.of(tx, _set_items(tx, args[0]))
 
 
 @handles(frozenset)
@@ -149,7 +149,11 @@ def make_frozenset(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
     found = as_set(tx, args[0]) if args else SetVariable.new()
     if found is not None:
         return copy_of_set(found, FrozenSetVariable)
-    return FrozenSetVariable.of(tx, drain(tx, iterator_of(tx, args[0])))
+    return FrozenSetVariable.of(tx, _set_items(tx, args[0]))
+
+
+def _set_items(tx: Tx, value: VariableTracker) -> Any:
+    return value if isinstance(value, DictVariable) else drain(tx, iterator_of(tx, value))
 
 
 @handles(collections.deque)

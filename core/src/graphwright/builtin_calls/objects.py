@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import types
 
 import torch
@@ -12,7 +13,7 @@ from graphwright import graph_breaks as gb
 from graphwright.builtin_calls.registry import handles
 from graphwright.variables.base import Kwargs, Tx, VariableTracker
 from graphwright.variables.cell import CellVariable
-from graphwright.variables.function import BoundMethodVariable
+from graphwright.variables.function import BoundMethodVariable, UserFunctionVariable
 from graphwright.variables.misc import PartialVariable
 from graphwright.variables.super_proxy import SuperVariable
 
@@ -61,3 +62,18 @@ def make_cell(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
 def make_record_function(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
     """Profiler marks around captured code are left out: they mark operations that no longer run one by one."""
     return tx.call(tx.wrap(contextlib.nullcontext), [])
+
+
+@handles(inspect.signature)
+def signature(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
+    """`inspect.signature(fn)` of an outside function or method, read at capture: functions are held to their code."""
+    target = args[0] if len(args) == 1 and not kwargs else None
+    if isinstance(target, BoundMethodVariable):
+        function = target.function.realize()
+        if isinstance(function, UserFunctionVariable):
+            found = inspect.signature(types.MethodType(function.fn, object()))
+            return tx.wrap(found, tx.capture.roots.constant(found))
+    if isinstance(target, UserFunctionVariable):
+        found = inspect.signature(target.fn)
+        return tx.wrap(found, tx.capture.roots.constant(found))
+    tx.graph_break(gb.DYNAMIC_CODE, "inspect.signature of something other than a function")

@@ -76,7 +76,9 @@ class DictViewVariable(ContainerVariable):
         return getattr(shadow_of(tx, self.owner, leaf, memo), self.kind)()
 
     def as_set(self, tx: Tx) -> SetVariable:
-        """`set(view)`."""
+        """The copy that set operators start from. Source: `dictviews_to_set` in CPython's `Objects/dictobject.c`."""
+        if self.kind == "keys" and self.owner.cls is dict:
+            return SetVariable.of(tx, self.owner)
         return SetVariable.of(tx, self.unpack(tx))
 
     def has(self, tx: Tx, wanted: VariableTracker) -> bool:

@@ -101,8 +101,10 @@ class MethodTable:
 def raise_signature_error(tx: Tx, kind: type, base: type, name: str, args: Args, kwargs: Kwargs) -> None:
     """Let an empty instance of the class refuse the same arguments, for its message."""
     try:
-        method = getattr(_empty(kind, base), name)
-        method(*[_example(a) for a in args], **{k: _example(v) for k, v in kwargs.items()})
+        empty = _empty(kind, base)
+        # Unbound, as the interpreter calls methods: messages name the class that defines the method.
+        method = getattr(type(empty), name)
+        method(empty, *[_example(a) for a in args], **{k: _example(v) for k, v in kwargs.items()})
     except Exception as error:  # noqa: BLE001  the message is what is wanted
         tx.raise_(type(error), *error.args)
     tx.raise_(TypeError, f"{base.__name__}.{name}() got arguments it does not take")

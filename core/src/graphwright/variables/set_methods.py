@@ -9,6 +9,7 @@ from typing import Any
 from graphwright import graph_breaks as gb
 from graphwright.variables.base import Args, Kwargs, Tx, VariableTracker, drain
 from graphwright.variables.container import define_common, define_comparisons
+from graphwright.variables.dict_variable import DictVariable
 from graphwright.variables.method_table import run_model
 from graphwright.variables.set_variable import FROZENSET, SET, FrozenSetVariable, SetVariable, as_set
 
@@ -231,6 +232,8 @@ def _update(tx: Tx, self: SetVariable, args: Args, kwargs: Kwargs) -> VariableTr
         other = as_set(tx, arg)
         if other is not None:
             _update_with(tx, self, other)
+        elif isinstance(source := arg.realize(), DictVariable) and source.cls is dict:
+            self.add_keys(tx, source)
         else:
             for item in drain(tx, arg.realize().iterate(tx).realize()):
                 self.add(tx, item)

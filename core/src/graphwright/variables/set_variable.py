@@ -6,7 +6,8 @@ model of a set is a real set of hash keys that goes through the same operations.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from graphwright import graph_breaks as gb
@@ -14,6 +15,7 @@ from graphwright.sources import Source
 from graphwright.variables.base import Emitter, Tx, VariableTracker
 from graphwright.variables.constant import ConstantVariable, is_literal
 from graphwright.variables.container import ContainerVariable, Leaf, backing, emit_call, shadow_of
+from graphwright.variables.dict_variable import DictVariable
 from graphwright.variables.iterator import CheckedIterator
 from graphwright.variables.method_table import MethodTable
 
@@ -50,11 +52,14 @@ class SetVariable(ContainerVariable):
         return cls()
 
     @classmethod
-    def of(cls, tx: Tx, items: Iterable[VariableTracker]) -> SetVariable:
-        """A set made by adding items one by one."""
+    def of(cls, tx: Tx, items: Iterable[VariableTracker] | DictVariable) -> SetVariable:
+        """A set made by adding items one by one, or all keys of a dict."""
         result = SetVariable()
-        for item in items:
-            result.add(tx, item)
+        if isinstance(items, DictVariable) and items.cls is dict:
+            result.add_keys(tx, items)
+        else:
+            for item in items.unpack(tx) if isinstance(items, DictVariable) else items:
+                result.add(tx, item)
         return result if cls is SetVariable else cls(cls.cls(result.model), result.members)
 
     @classmethod
@@ -97,6 +102,13 @@ class SetVariable(ContainerVariable):
             self.changed(tx)
             self.model.add(key)
             self.members[key] = item
+
+    def add_keys(self, tx: Tx, source: DictVariable) -> None:
+        """`self.update(d)` for an exact dict, which sizes the table in one step."""
+        found = {key.realize().hash_key(tx): key.realize() for key in source.unpack(tx)}
+        self.changed(tx)
+        self.model.update(dict.fromkeys(found))
+        self.members = {**found, **self.members}
 
     def discard(self, tx: Tx, item: VariableTracker) -> bool:
         """Take an item out; whether it was there."""
@@ -163,9 +175,16 @@ class SetVariable(ContainerVariable):
     # ---------------------------------------------------------- codegen
 
     def reconstruct(self, emit: Emitter) -> None:
-        for key in emission_order(self.model):
+        order, from_dict = emission_order(self.model, [key for key in self.members if key in self.model])
+        if from_dict:
+            emit.load_constant(_set_of_keys)
+        for key in order:
             emit(self.members[key])
-        emit.op("build_set", len(self.model))
+        if from_dict:
+            emit.op("build_tuple", len(order))
+            emit.op("call", 1)
+        else:
+            emit.op("build_set", len(order))
 
     def replay(self, emit: Emitter) -> None:
         source = self.source
@@ -217,13 +236,34 @@ class ShownSet:
         return inside if self.cls is set else f"{self.cls.__name__}({inside})"
 
 
-def emission_order(model: Any) -> list[Key]:
-    """An order of adding that gives a set iterating like `model`, as far as one is found."""
+def _set_of_keys(items: tuple[Any, ...]) -> set[Any]:
+    return set(dict.fromkeys(items))
+
+
+def emission_order(model: Any, history: list[Key]) -> tuple[list[Key], bool]:
+    """How to make a set that iterates like `model`: an order of adding, and whether to go through a dict.
+
+    The order of a set depends on the size its table has grown to. Where no way is found, the order of iteration is as
+    good as any.
+
+    Args:
+        model: the set.
+        history: the items in the order in which they were first seen.
+    """
     forward = list(model)
-    for order in (forward, forward[::-1], sorted(forward, key=hash)):
+    orders: Iterable[Sequence[Key]] = [history, forward, forward[::-1], sorted(forward, key=hash)]
+    if len(forward) <= _FEW:
+        orders = itertools.chain(orders, itertools.permutations(forward))
+    for order in orders:
         if list(set(order)) == forward:
-            return order
-    return forward
+            return list(order), False
+        if list(_set_of_keys(tuple(order))) == forward:
+            return list(order), True
+    return forward, False
+
+
+_FEW = 5
+"""Up to this many items all orders are tried."""
 
 
 def as_set(tx: Tx, value: VariableTracker) -> SetVariable | None:

@@ -200,8 +200,9 @@ class _ShownSize:
 
 
 def _is_constant_item(item: VariableTracker) -> bool:
-    if isinstance(item, LazyVariable) and not item.is_realized() and not is_literal(item.value):
-        return False
+    if isinstance(item, LazyVariable) and not item.is_realized():
+        if not is_literal(item.value) and not isinstance(item.value, type):
+            return False
     return item.realize().is_python_constant()
 
 

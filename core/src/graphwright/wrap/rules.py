@@ -28,6 +28,7 @@ from graphwright.variables.builtin import BuiltinVariable
 from graphwright.variables.cell import CellVariable
 from graphwright.variables.classes import ClassVariable
 from graphwright.variables.constant import LITERAL_TYPES, ConstantVariable
+from graphwright.variables.dict import DictVariable, MappingProxyVariable
 from graphwright.variables.fresh import fresh
 from graphwright.variables.function import BoundMethodVariable, UserFunctionVariable
 from graphwright.variables.misc import CachedFunctionVariable, OpaqueVariable, PartialVariable, PythonModuleVariable, WeakReferenceVariable
@@ -106,6 +107,16 @@ def wrap_container(tx: Tx, value: Any, source: Source | None) -> VariableTracker
             return made
         source = tx.capture.roots.object(value)
     return outside_container(tx, type(value), value, source)
+
+
+def wrap_mapping_proxy(tx: Tx, value: Any, source: Source | None) -> VariableTracker:
+    """A read-only view of a dict; one inside an object that lives with the entry never changes."""
+    if source is not None and next(source.path()).accessor != "constant":
+        return wrap_opaque(tx, value, source)
+    table = DictVariable.new()
+    for key, item in value.items():
+        table.store(tx, tx.wrap(key), tx.lazy(item, tx.capture.roots.object(item)))
+    return MappingProxyVariable(table)
 
 
 def wrap_range(tx: Tx, value: range, source: Source | None) -> VariableTracker:
@@ -288,6 +299,7 @@ def wrap_opaque(tx: Tx, value: Any, source: Source | None) -> VariableTracker:
 
 EXACT_RULES: dict[type, Rule] = {
     **dict.fromkeys((list, tuple, dict, OrderedDict, defaultdict, deque, set, frozenset, torch.Size), wrap_container),
+    types.MappingProxyType: wrap_mapping_proxy,
     range: wrap_range,
     slice: wrap_slice,
     types.CellType: wrap_cell,
