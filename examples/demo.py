@@ -88,7 +88,7 @@ class Checks:
             a.dtype == b.dtype and a.stride() == b.stride() and torch.equal(a, b)
             for a, b in zip(found, expected, strict=True)
         )
-        self.report(f"{what}: {len(found)} tensors, same bits, dtypes and strides as eager", held)
+        self.report(f"{what}: same bits, dtypes and strides as eager (tensors: {len(found)})", held)
 
     def report(self, what: str, held: bool) -> None:
         self.all_held = self.all_held and held
@@ -122,11 +122,10 @@ def show_capture(model: nn.Module, tokens: torch.Tensor) -> None:
         print(graph_module.graph)
     for reason in explanation.break_reasons:
         print(f"break: {reason}")
-    title(f"The guards: the compiled code runs while these hold ({len(explanation.guards)})")
-    for guard in explanation.guards[:SHOWN_GUARDS]:
-        print(f"  {guard}")
-    if (more := len(explanation.guards) - SHOWN_GUARDS) > 0:
-        print(f"  ... and {more} more")
+    step = max(1, len(explanation.guards) // SHOWN_GUARDS)
+    title(f"The guards: the compiled code runs while all {len(explanation.guards)} hold; here is one in {step}")
+    for guard in explanation.guards[::step]:
+        print(f"  {str(guard)[:118]}")
 
 
 def show_inference(model: nn.Module, tokens: torch.Tensor, checks: Checks) -> None:

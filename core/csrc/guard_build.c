@@ -178,7 +178,7 @@ static int build_node(Builder *builder, PyObject *spec, int parent, int depth) {
     if (!larger) return -1;
     tree->nodes = larger;
     int at = tree->n_nodes++;
-    tree->nodes[at] = (Node){.accessor = (Accessor)kind, .depth = depth, .parent = parent, .slot = slot < 0 ? -1 : slot};
+    tree->nodes[at] = (Node){.accessor = (Accessor)kind, .depth = depth, .parent = parent, .slot = slot < 0 ? -1 : slot, .shortcut = -1};
     if (depth + 1 > tree->max_depth) tree->max_depth = depth + 1;
     if (build_key(&tree->nodes[at], key, tree->life) < 0 || build_node_checks(builder, at, checks) < 0) return -1;
     if (validate_node(tree, &tree->nodes[at], children) < 0) return -1;
@@ -244,7 +244,7 @@ static int validate_slots(const GuardTree *tree) {
 }
 
 /* Looking a str up calls only a key of a str subclass with the same hash: so rare that its __eq__ may be captured. */
-static bool check_runs_python(const Check *check) {
+bool gw_check_runs_python(const Check *check) {
     switch (check->kind) {
     case CHECK_TRUTH:
         return true;
@@ -267,7 +267,7 @@ static bool tree_runs_python(const GuardTree *tree) {
     for (int i = 0; i < tree->n_nodes; i++)
         if (node_runs_python(&tree->nodes[i])) return true;
     for (int i = 0; i < tree->n_checks; i++)
-        if (check_runs_python(&tree->checks[i])) return true;
+        if (gw_check_runs_python(&tree->checks[i])) return true;
     return false;
 }
 
@@ -285,7 +285,7 @@ int gw_tree_build(GuardTree *tree, PyObject *roots, PyObject *relations) {
         if (tree->relations[i].kind == REL_STORAGES) tree->runs_python = true;
     }
     tree->runs_python |= tree_runs_python(tree);
-    return 0;
+    return gw_shortcuts_init(tree);
 }
 
 static void release_check(Check *check) {
@@ -315,6 +315,8 @@ void gw_tree_release(GuardTree *tree) {
     PyMem_Free(nodes);
     PyMem_Free(checks);
     PyMem_Free(relations);
+    gw_shortcuts_free(tree->shortcuts, tree->n_shortcuts);
+    tree->shortcuts = NULL, tree->n_shortcuts = 0;
     gw_ambient_free(tree->ambient);
     tree->ambient = NULL;
 }

@@ -184,6 +184,16 @@ static PyObject *tree_get_n_nodes(PyObject *self, void *closure) {
     return PyLong_FromLong(((GuardTree *)self)->n_nodes);
 }
 
+static PyObject *tree_get_n_shortcuts(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromLong(((GuardTree *)self)->n_shortcuts);
+}
+
+static PyObject *tree_get_shortcut_hits(PyObject *self, void *closure) {
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(gw_shortcut_hits((GuardTree *)self));
+}
+
 static PyMethodDef tree_methods[] = {
     {"check", (PyCFunction)(void *)tree_check, METH_FASTCALL, "check(args, function) -> bool"},
     {"fetch", (PyCFunction)(void *)tree_fetch, METH_FASTCALL, "fetch(args, function) -> tuple of all slots, or None"},
@@ -193,6 +203,8 @@ static PyMethodDef tree_methods[] = {
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef tree_getset[] = {{"n_slots", tree_get_n_slots, NULL, "Number of values fetched.", NULL},
                                     {"n_nodes", tree_get_n_nodes, NULL, "Number of nodes.", NULL},
+                                    {"n_shortcuts", tree_get_n_shortcuts, NULL, "Number of regions with a shortcut.", NULL},
+                                    {"shortcut_hits", tree_get_shortcut_hits, NULL, "Number of shortcuts taken.", NULL},
                                     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot tree_slots[] = {{Py_tp_new, tree_new},           {Py_tp_dealloc, tree_dealloc},
                                    {Py_tp_traverse, tree_traverse}, {Py_tp_methods, tree_methods},

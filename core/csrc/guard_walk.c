@@ -1,5 +1,6 @@
-/* The walk: fetch each node's value from its parent's, check it, keep it in its slot. Preorder, no recursion. */
-#include "native.h"
+/* The walk: fetch each node's value from its parent's, check it, keep it in its slot. In preorder; recursion only
+ * where a shortcut is not taken, one level for each nested region. */
+#include "guard_walk.h"
 
 #define DEPTH_SPACE 24
 
@@ -132,36 +133,41 @@ static int run_checks(const GuardTree *tree, const Node *node, PyObject *value, 
     return 1;
 }
 
-/* Values from the root down to the node at hand; deeper ones are released as soon as the walk leaves them. */
-typedef struct {
-    PyObject **values;
-    int n;
-} Chain;
-
-static inline void chain_cut(Chain *chain, int n) {
-    while (chain->n > n) Py_DECREF(chain->values[--chain->n]);
+static int walk_node(Walk *walk, int at) {
+    const Node *node = &walk->tree->nodes[at];
+    Chain *chain = &walk->chain;
+    PyObject *base = node->depth ? chain->values[node->depth - 1] : NULL;
+    PyObject *value = node->depth ? fetch_child(node, base) : fetch_root(node, walk->cx);
+    int result = 1;
+    if (value) {
+        chain->values[chain->n++] = value;
+        if (node->n_checks) result = run_checks(walk->tree, node, value, walk->why);
+    } else {
+        result = node_without_value(node, base);
+    }
+    if (result != 1) {
+        if (walk->why) walk->why->node = at;
+    } else if (node->slot >= 0) {
+        Py_XSETREF(walk->slots[node->slot], Py_NewRef(value));
+    }
+    return result;
 }
 
-static int walk_nodes(const GuardTree *tree, const CallContext *cx, Chain *chain, PyObject **slots, Failure *why) {
-    for (int i = 0; i < tree->n_nodes; i++) {
-        const Node *node = &tree->nodes[i];
-        chain_cut(chain, node->depth);
-        PyObject *base = node->depth ? chain->values[node->depth - 1] : NULL;
-        PyObject *value = node->depth ? fetch_child(node, base) : fetch_root(node, cx);
-        int result = 1;
-        if (value) {
-            chain->values[chain->n++] = value;
-            if (node->n_checks) result = run_checks(tree, node, value, why);
-        } else {
-            result = node_without_value(node, base);
-        }
-        if (result != 1) {
-            if (why) why->node = i;
-            return result;
-        }
-        if (node->slot >= 0) slots[node->slot] = Py_NewRef(value);
+int gw_walk_range(Walk *walk, int start, int end) {
+    const Node *nodes = walk->tree->nodes;
+    for (int i = start; i < end;) {
+        int result, region = nodes[i].shortcut >= 0 && !walk->why;
+        gw_chain_cut(&walk->chain, nodes[i].depth);
+        result = region ? gw_walk_region(walk, i) : walk_node(walk, i);
+        if (result != 1) return result;
+        i = region ? nodes[i].end : i + 1;
     }
     return 1;
+}
+
+int gw_walk_plainly(Walk *walk, int at) {
+    int result = walk_node(walk, at);
+    return result == 1 ? gw_walk_range(walk, at + 1, walk->tree->nodes[at].end) : result;
 }
 
 static int run_relations(const GuardTree *tree, PyObject *const *slots, Failure *why) {
@@ -184,16 +190,17 @@ int gw_tree_walk(GuardTree *tree, const CallContext *cx, PyObject **slots, Failu
         }
     }
     PyObject *space[DEPTH_SPACE];
-    Chain chain = {space, 0};
-    if (tree->max_depth > DEPTH_SPACE && !(chain.values = PyMem_Malloc((size_t)tree->max_depth * sizeof(PyObject *))))
+    Walk walk = {tree, cx, {space, 0}, slots, why};
+    if (tree->max_depth > DEPTH_SPACE &&
+        !(walk.chain.values = PyMem_Malloc((size_t)tree->max_depth * sizeof(PyObject *))))
         return PyErr_NoMemory(), -1;
     if (tree->runs_python) gw_thread.in_guards++;
-    int result = walk_nodes(tree, cx, &chain, slots, why);
+    int result = gw_walk_range(&walk, 0, tree->n_nodes);
     if (result == 1 && tree->n_relations) result = run_relations(tree, slots, why);
     if (result != 1)
         for (int i = 0; i < tree->n_slots; i++) Py_CLEAR(slots[i]);
-    chain_cut(&chain, 0);
+    gw_chain_cut(&walk.chain, 0);
     if (tree->runs_python) gw_thread.in_guards--;
-    if (chain.values != space) PyMem_Free(chain.values);
+    if (walk.chain.values != space) PyMem_Free(walk.chain.values);
     return result;
 }

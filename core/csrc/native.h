@@ -105,6 +105,7 @@ typedef struct {
     int slot;            /* -1: value not kept */
     int first_check, n_checks;
     int end;             /* index after the node's last descendant (preorder) */
+    int shortcut;        /* index into shortcuts, -1: none */
     bool wants_absent;
     Py_ssize_t index;    /* local, closure_cell, index, dict_key */
     Ref key;
@@ -120,6 +121,7 @@ typedef struct {
     PyObject *spec;      /* as given: names and ints only */
 } Relation;
 
+/* What an unchanged subtree last gave (shortcut.c). */
 typedef struct Shortcut Shortcut;
 
 typedef struct {
@@ -156,6 +158,10 @@ int gw_tree_walk(GuardTree *tree, const CallContext *cx, PyObject **slots, Failu
 static inline bool gw_tree_alive(const GuardTree *tree) { return !((Life *)tree->life)->dead; }
 int gw_tree_build(GuardTree *tree, PyObject *roots, PyObject *relations);
 void gw_tree_release(GuardTree *tree);
+bool gw_check_runs_python(const Check *check);
+int gw_shortcuts_init(GuardTree *tree);
+void gw_shortcuts_free(Shortcut *shortcuts, int n);
+unsigned long long gw_shortcut_hits(const GuardTree *tree);
 int gw_check_value(const Check *check, PyObject *value); /* 1, 0, -1 */
 /* 1 passes, 0 fails, -1 exception. */
 int gw_relation_check(const Relation *relation, PyObject *const *slots);

@@ -6,7 +6,9 @@ Checked with torch 2.11 to 2.13. When a torch release moves a name, this is the 
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from types import FunctionType
@@ -105,6 +107,33 @@ def quiet_grad_access() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The .grad attribute of a Tensor")
         yield
+
+
+class _QuietWhenAsked(logging.Filter):
+    """Keeps torch's report of a failed operation on fakes to itself while a capture tries one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state = threading.local()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not getattr(self.state, "quiet", False)
+
+
+_quiet = _QuietWhenAsked()
+logging.getLogger(FakeTensorMode.__module__).addFilter(_quiet)
+
+
+@contextlib.contextmanager
+def trying_on_fakes(mode: FakeTensorMode) -> Iterator[None]:
+    """Run under a fake mode, where a failure is an answer and not an error to be logged."""
+    before = getattr(_quiet.state, "quiet", False)
+    _quiet.state.quiet = True
+    try:
+        with mode:
+            yield
+    finally:
+        _quiet.state.quiet = before
 
 
 def has_constant(fake: torch.Tensor) -> bool:
@@ -280,6 +309,12 @@ parse_to = torch._C._nn._parse_to
 
 # ---------------------------------------------------------------- questions asked of torch
 
+PROCESS_QUERIES: tuple[Any, ...] = (
+    torch._C._is_autocast_available,
+    torch._C._get_privateuse1_backend_name,
+    torch._C._get_accelerator,
+)
+"""Questions whose answer stays the same as long as the process runs."""
 get_tracing_state = torch._C._get_tracing_state
 """The state of `torch.jit.trace`; there is none while capturing."""
 IS_COMPILING: tuple[Callable[..., bool], ...] = tuple(

@@ -184,11 +184,11 @@ class Programs:
         self.random = random.Random(seed)
 
     def function(self) -> str:
-        return "\n".join(["def f(a, b, log):", *_indent(self.block(3, self.random.randint(2, 5))), "    return log"])
+        return "\n".join(["def f(a, b, log):", *_indent(["c, d = 3, 4", *self.block(3, 5), "return a, b, log"])])
 
     def expression(self, depth: int = 2) -> str:
         if depth == 0 or self.random.random() < 0.4:
-            return self.random.choice([*"abcd", "0", "1", "2"])
+            return self.random.choice([*"abcd", "1", "2"])
         form = self.random.choice(EXPRESSIONS)
         return form.format(*(self.expression(depth - 1) for _ in range(form.count("{}"))))
 
@@ -215,10 +215,9 @@ EXPRESSIONS = (
     "sum([e + {} for e in range({} % 3)])",
 )
 SIMPLE_STATEMENTS = (
-    "{variable} = {value}",
-    "{variable} = {value}",
-    "{variable} += {value}",
-    "log.append({value})",
+    *["{variable} = {value}"] * 6,
+    *["{variable} += {value}"] * 3,
+    *["log.append({value})"] * 6,
     "del {variable}",
     "return {value}",
 )
@@ -247,7 +246,7 @@ def outcome(function: Callable[..., Any], *args: Any) -> Any:
     try:
         return "returned", function(*args)
     except Exception as error:  # noqa: BLE001  # Any outcome is compared with the original's.
-        return "raised", type(error)
+        return "raised", type(error), str(error)
 
 
 def locals_at(function: FunctionType, index: int, args: tuple[Any, ...]) -> dict[str, Any] | None:

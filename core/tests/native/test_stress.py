@@ -130,7 +130,7 @@ def test_functions_made_and_dropped(native: ModuleType, make_entry: Any, n: int)
                 lambda f, a, k: make_entry(replacement, [("local", 0, [("id", a[0])], [("type", None, [], [], 0)], -1)], 1, 1),
             )
             names["compiled"] = compiled
-            assert compiled(held) == (Holder,)
+            assert compiled(held, k=1) == (Holder,)
 
     assert_no_growth(run, n)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from types import FunctionType
 from typing import Any
@@ -43,13 +43,24 @@ class Translation:
 
     def value_of(self, vt: VariableTracker) -> Any:
         """A variable as a Python value."""
+        return self._value(vt, {})
+
+    def _value(self, vt: VariableTracker, made: dict[VariableTracker, Any]) -> Any:
         vt = vt.realize()
+        if vt in made:
+            return made[vt]
         if isinstance(vt, DictVariable):
-            return vt.cls((self.value_of(e.key), self.value_of(e.value)) for e in vt.all_entries(self.tx))
+            table = made[vt] = vt.cls()
+            table.update((self._value(e.key, made), self._value(e.value, made)) for e in vt.all_entries(self.tx))
+            return table
         if isinstance(vt, SetVariable):
-            return vt.cls(self.value_of(item) for item in vt.unordered())
-        if isinstance(vt, ListVariable | TupleVariable):
-            return vt.cls(self.value_of(item) for item in vt.unpack(self.tx))
+            return vt.cls(self._value(item, made) for item in vt.unordered())
+        if isinstance(vt, ListVariable):
+            items = made[vt] = []
+            items.extend(self._value(item, made) for item in vt.unpack(self.tx))
+            return items
+        if isinstance(vt, TupleVariable):
+            return vt.cls(self._value(item, made) for item in vt.unpack(self.tx))
         return vt.as_python_constant()
 
     def described(self, error: VariableTracker | None) -> Any:
@@ -86,16 +97,20 @@ def translate(fn: Any, args: tuple[Any, ...]) -> tuple[str, Any]:
     except GraphBreak as signal:
         if signal.kind is not gb.EXCEPTION_ESCAPES:
             raise
-        assert isinstance(signal.__cause__, ObservedException)
-        return "raised", translation.described(signal.__cause__.value)
+        cause = signal.__cause__
+    assert isinstance(cause, ObservedException)
+    return "raised", translation.described(cause.value)
 
 
-def typed(value: Any) -> Any:
-    """A value with the types of all its parts, so that 1, 1.0 and True differ."""
+def typed(value: Any, outer: tuple[int, ...] = ()) -> Any:
+    """A value with the types of all its parts, so that 1, 1.0 and True differ; cycles are cut."""
+    if id(value) in outer:
+        return "cycle"
+    inner = (*outer, id(value))
     if isinstance(value, list | tuple):
-        return (type(value), [typed(v) for v in value])
+        return (type(value), [typed(v, inner) for v in value])
     if isinstance(value, dict):
-        return (type(value), [(typed(k), typed(v)) for k, v in value.items()])
+        return (type(value), [(typed(k, inner), typed(v, inner)) for k, v in value.items()])
     if isinstance(value, set | frozenset):
         return (type(value), sorted(map(repr, value)))
     return (type(value), repr(value))
@@ -110,13 +125,13 @@ def check_same(fn: Any, *args: Any) -> Any:
 
 
 @pytest.fixture
-def same() -> Iterator[Callable[..., Any]]:
+def same() -> Callable[..., Any]:
     """`same(fn, *args)`: translator and interpreter agree."""
-    yield check_same
+    return check_same
 
 
 @pytest.fixture
-def breaks() -> Iterator[Callable[..., GraphBreak]]:
+def breaks() -> Callable[..., GraphBreak]:
     """`breaks(kind, fn, *args)`: the translator breaks the graph with that kind; gives the signal."""
 
     def check(kind: gb.GraphBreakKind, fn: Any, *args: Any, **settings: Any) -> GraphBreak:
@@ -125,14 +140,14 @@ def breaks() -> Iterator[Callable[..., GraphBreak]]:
         assert caught.value.kind is kind, caught.value
         return caught.value
 
-    yield check
+    return check
 
 
 @pytest.fixture
-def translation() -> Iterator[Callable[..., Translation]]:
+def translation() -> Callable[..., Translation]:
     """`translation(fn, *args)`: a translation not started yet."""
 
     def make(fn: Any, *args: Any, **settings: Any) -> Translation:
         return Translation(fn, args, **settings)
 
-    yield make
+    return make

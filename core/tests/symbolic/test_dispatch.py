@@ -21,7 +21,7 @@ def test_versions_bound_a_registration():
 def test_unknown_name_in_range_is_refused():
     table = OpcodeTable((3, 12), {"A": 1})
     table.register("GONE", handler, (3, 11), (3, 12))
-    with pytest.raises(ValueError, match="'MISSPELT'.*no such opcode"):
+    with pytest.raises(ValueError, match=r"'MISSPELT'.*no such opcode"):
         table.register("MISSPELT", handler, (3, 11), None)
 
 

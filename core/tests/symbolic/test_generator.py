@@ -15,7 +15,14 @@ def numbers(n):
 
 def test_consumed_by_loops_and_builtins(same):
     def f(n):
-        return list(numbers(n)), sum(numbers(n)), [x for x in numbers(n)], tuple(numbers(n)), max(numbers(n)), 1 in numbers(n)
+        return (
+            list(numbers(n)),
+            sum(numbers(n)),
+            [x for x in numbers(n)],
+            tuple(numbers(n)),
+            max(numbers(n)),
+            1 in numbers(n),
+        )
 
     same(f, 4)
 

@@ -68,16 +68,19 @@ def statements() -> st.SearchStrategy[str]:
                 st.lists(inner, max_size=2),
                 st.lists(inner, max_size=2),
             ).map(
-                lambda t: f"try:\n{indent(t[0])}\nexcept {t[1]} as e:\n{indent([*t[2], 'log.append(type(e).__name__)'])}\n"
-                f"finally:\n{indent([*t[3], 'log.append(0)'])}"
+                lambda t: (
+                    f"try:\n{indent(t[0])}\nexcept {t[1]} as e:\n{indent([*t[2], 'log.append(type(e).__name__)'])}\n"
+                    f"finally:\n{indent([*t[3], 'log.append(0)'])}"
+                )
             ),
             st.tuples(NAMES, st.lists(inner, min_size=1, max_size=3)).map(
-                lambda t: f"def helper({t[0]}):\n    nonlocal_free = 1\n{indent(t[1])}\n"
-                f"log.append(helper({t[0]}))"
+                lambda t: f"def helper({t[0]}):\n    nonlocal_free = 1\n{indent(t[1])}\nlog.append(helper({t[0]}))"
             ),
             st.lists(inner, min_size=1, max_size=3).map(
-                lambda t: f"def gen(a, b, c, d):\n    yield a\n{indent(t)}\n    yield b\n"
-                "for item in gen(a, b, c, d):\n    log.append(item)"
+                lambda t: (
+                    f"def gen(a, b, c, d):\n    yield a\n{indent(t)}\n    yield b\n"
+                    "for item in gen(a, b, c, d):\n    log.append(item)"
+                )
             ),
         ),
         max_leaves=8,

@@ -1,5 +1,7 @@
 """The loop: exceptions that leave, stopping, limits, locations."""
 
+import sys
+
 import pytest
 
 from graphwright import graph_breaks as gb
@@ -69,6 +71,7 @@ def test_stopping_at_the_first_step(translation):
     assert outcome.instruction.index == 0
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="CALL_KW takes the names from the stack")
 def test_stopping_before_a_call_keeps_keyword_names(translation):
     def f():
         return dict(a=1)
@@ -76,7 +79,7 @@ def test_stopping_before_a_call_keeps_keyword_names(translation):
     run = translation(f)
     while run.tx.instructions[run.tx.ip].opname != "CALL":
         run.tx.step()
-    assert run.tx.kw_names == (("a",) if hasattr(f, "__code__") else ())
+    assert run.tx.kw_names == ("a",)
 
 
 def test_instruction_limit(breaks):
@@ -107,7 +110,7 @@ def test_default_depth_is_reached_without_exhausting_the_own_stack(same, breaks)
 
 def test_unused_arguments_stay_lazy(translation):
     def f(a, b):
-        c = b
+        c = b  # noqa: F841
         return a
 
     run = translation(f, 1, [2])

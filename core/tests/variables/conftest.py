@@ -189,7 +189,7 @@ class FakeTx:
             return value
         if source is None:
             return self._wrap_new(value)
-        if is_literal(value) and not isinstance(value, tuple):
+        if is_literal(value) and not isinstance(value, (tuple, frozenset)):
             self.capture.guards.add(source, "eq", value)
             return ConstantVariable(value, source)
         found = self.known.get(id(value))

@@ -25,6 +25,7 @@ from graphwright.torch_compat import (
     IS_COMPILING,
     IS_SCRIPTING_OR_TRACING,
     LOG_ONCE,
+    PROCESS_QUERIES,
     function_modes_active,
     get_tracing_state,
     has_torch_function,
@@ -44,6 +45,7 @@ QUERIES = (
     torch.get_autocast_dtype,
     torch.get_autocast_gpu_dtype,
     torch.get_autocast_cpu_dtype,
+    torch.amp.is_autocast_available,
     torch.get_default_dtype,
     torch.get_default_device,
     torch.are_deterministic_algorithms_enabled,
@@ -71,6 +73,7 @@ QUERIES = (
     torch.device,
     parse_to,
     *FUNCTION_MODE_QUERIES,
+    *PROCESS_QUERIES,
 )
 """Questions whose answer guards on the ambient state, or the process, hold."""
 SETTERS = (

@@ -19,6 +19,7 @@ from graphwright.torch_compat import (
     new_fake_mode,
     storage_key,
     tensor_version,
+    trying_on_fakes,
 )
 
 
@@ -53,7 +54,7 @@ class FakeValues:
             FakeFailure: it needs values, has no rule, or fails on these inputs.
         """
         try:
-            with self.mode:
+            with trying_on_fakes(self.mode):
                 return function(*args, **kwargs)
         except DATA_DEPENDENT_ERRORS as error:
             raise FakeFailure(gb.DATA_DEPENDENT_VALUE, f"{what} needs the values of a tensor") from error

@@ -75,6 +75,8 @@ class GeneratorVariable(IteratorVariable):
         handled = self.frame.handled.value
         if handled is not None and isinstance(exception, ExceptionVariable) and handled is not exception:
             exception.context = handled
+        # The slot of the value that would have been sent; handlers count it in their depth.
+        self.frame.push(ConstantVariable(None))
         return self._run(tx, exception)
 
     def _refuse_reentry(self, tx: Tx) -> None:
@@ -150,9 +152,9 @@ class GeneratorVariable(IteratorVariable):
                 self._while_running(tx, lambda: close_iterator(tx, delegate))
             except ObservedException as signal:
                 return self._end_delegation(tx, signal)
-            return self._throw_here(tx, exception)
+            return self.raise_inside(tx, exception)
         if not isinstance(delegate, GeneratorVariable) and not hasattr(delegate.python_type(), "throw"):
-            return self._throw_here(tx, exception)
+            return self.raise_inside(tx, exception)
         try:
             yielded = self._while_running(tx, lambda: _throw_into(tx, delegate, exception))
         except ObservedException as signal:
@@ -166,9 +168,6 @@ class GeneratorVariable(IteratorVariable):
             return action()
         finally:
             self.state = State.SUSPENDED
-
-    def _throw_here(self, tx: Translator, exception: VariableTracker) -> Returned | Yielded:
-        return self.raise_inside(tx, exception)
 
     def _end_delegation(self, tx: Translator, signal: ObservedException) -> Returned | Yielded:
         """The delegate raised: its StopIteration ends the `yield from`, anything else is raised there."""

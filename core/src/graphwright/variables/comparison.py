@@ -20,9 +20,10 @@ def same_object(tx: Tx, a: VariableTracker, b: VariableTracker) -> bool:
     if a.python_type() is not b.python_type():
         return False
     first, second = known_object(a), known_object(b)
-    if first is not UNKNOWN and second is not UNKNOWN:
-        return first is second
-    if a.source is not None and b.source is not None:
+    if first is not UNKNOWN and first is second:
+        return True
+    constants = a.is_python_constant() and b.is_python_constant()
+    if a.source is not None and b.source is not None and not constants:
         tx.capture.guards.distinct(a.source, b.source)
     return False
 

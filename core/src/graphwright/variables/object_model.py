@@ -6,6 +6,7 @@ Source: the Python reference, "Data model" (3.3.2 to 3.3.10), and `Objects/typeo
 
 from __future__ import annotations
 
+import functools
 import types
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from graphwright.variables.base import Args, Kwargs, Tx, VariableTracker
 from graphwright.variables.function import BoundMethodVariable
 
 C_DESCRIPTORS = (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
+_LRU_CACHE_WRAPPER = type(functools.lru_cache(lambda: None))
 SLOT_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
@@ -192,6 +194,9 @@ def _bind_other(tx: Tx, found: ClassAttribute, owner: VariableTracker | None, cl
     raw, source = found.raw, found.source
     if not is_descriptor(raw):
         return tx.wrap(raw, source) if source is not None else tx.wrap(raw)
+    if type(raw) is _LRU_CACHE_WRAPPER:
+        function = tx.wrap(raw, source)
+        return function if owner is None else BoundMethodVariable(function, owner)
     getter = find_in_mro(type(raw).__mro__, "__get__")
     if getter is None or type(getter[0]) is not types.FunctionType:
         if owner is None or type(raw) in (types.BuiltinFunctionType, type):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from graphwright import graph_breaks as gb
@@ -18,28 +19,52 @@ def _none(tx: Tx) -> VariableTracker:
     return tx.wrap(None)
 
 
-def _items(tx: Tx, value: VariableTracker) -> list[VariableTracker]:
+@dataclass(slots=True)
+class Operand:
+    """An iterable that a set method is given, as Python's own set methods on models can take it.
+
+    Attributes:
+        raw: the model of a set, a dict of hash keys for an exact dict, a list of hash keys for anything else; CPython
+            treats the three differently, which shows in the order of results.
+        members: the variables by hash key.
+        exact: whether it iterates as the real one would.
+    """
+
+    raw: Any
+    members: dict[Any, VariableTracker]
+    exact: bool = True
+
+
+def operand(tx: Tx, value: VariableTracker) -> Operand:
+    """Any iterable, ready for a set method."""
     value = value.realize()
-    plain = as_set(tx, value)
-    if plain is not None and plain.order is None and not plain.exact:
-        return plain.unordered()
-    return list(drain(tx, value.iterate(tx).realize()))
-
-
-def operand(tx: Tx, value: VariableTracker) -> SetVariable:
-    """Any iterable as a set variable, without a copy where it is one."""
     found = as_set(tx, value)
-    return SetVariable.of(tx, _items(tx, value)) if found is None else found
+    if found is not None:
+        return Operand(found.model, found.members, found.exact)
+    items = [item.realize() for item in drain(tx, value.iterate(tx).realize())]
+    keys = [item.hash_key(tx) for item in items]
+    members: dict[Any, VariableTracker] = {}
+    for key, item in zip(keys, items, strict=True):
+        members.setdefault(key, item)
+    if isinstance(value, DictVariable) and value.cls is dict:
+        return Operand(dict.fromkeys(keys), members)
+    return Operand(keys, members)
 
 
-def _mirrors(value: SetVariable) -> bool:
-    return value.exact
+def _merged(first: dict[Any, VariableTracker], *others: dict[Any, VariableTracker]) -> dict[Any, VariableTracker]:
+    """Members of several sets, in the order they come in; of equal items the first is kept."""
+    result = dict(first)
+    for other in others:
+        for key, item in other.items():
+            result.setdefault(key, item)
+    return result
 
 
-def combine(tx: Tx, cls: type[SetVariable], op: Callable[[Any, Any], Any], a: SetVariable, b: SetVariable) -> SetVariable:
-    """A new set by one of the set operators, run on the models."""
-    result = cls(cls.cls(op(a.model, b.model)), {**b.members, **a.members})
-    result.exact = _mirrors(a) and _mirrors(b)
+def combine(cls: type[SetVariable], fn: Callable[..., Any], first: SetVariable, *others: Operand) -> SetVariable:
+    """A new set by a set method or operator, run on the models."""
+    model = fn(first.model, *(o.raw for o in others))
+    result = cls(model, _merged(first.members, *(o.members for o in others)))
+    result.exact = first.exact and all(o.exact for o in others)
     return result
 
 
@@ -77,77 +102,75 @@ def copy_of(self: SetVariable, cls: type[SetVariable] = SetVariable) -> SetVaria
     return result
 
 
-def _folding(name: str, op: Callable[[Any, Any], Any]) -> None:
-    """A method that takes any number of iterables and gives a new set."""
+def _new_set(name: str, least: int, most: int) -> None:
+    """A method that takes iterables and gives a new set."""
 
-    @_both(name, most=-1)
+    @_both(name, least=least, most=most)
     def method(tx: Tx, self: SetVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
-        result = copy_of(self, _kind(self))
-        for arg in args:
-            other = operand(tx, arg)
-            if name == "intersection" and as_set(tx, arg) is None:
-                result = _kept(tx, result, _items(tx, arg))
-            else:
-                result = combine(tx, _kind(self), op, result, other)
-        return result
+        kind = _kind(self)
+        return combine(kind, getattr(kind.cls, name), self, *(operand(tx, arg) for arg in args))
 
 
-def _kept(tx: Tx, self: SetVariable, items: list[VariableTracker]) -> SetVariable:
-    """The items that are in a set, added in their own order: `intersection` with what is no set."""
-    kept = SetVariable.new()
-    for item in items:
-        if self.has(tx, item):
-            kept.add(tx, item)
-    kept.exact = self.exact
-    return kept if _kind(self) is SetVariable else copy_of(kept, FrozenSetVariable)
-
-
-for _name, _op in (("union", operator.or_), ("intersection", operator.and_), ("difference", operator.sub)):
-    _folding(_name, _op)
-
-
-@_both("symmetric_difference", least=1)
-def _symmetric_difference(tx: Tx, self: SetVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
-    return combine(tx, _kind(self), operator.xor, self, operand(tx, args[0]))
+for _name in ("union", "intersection", "difference"):
+    _new_set(_name, 0, -1)
+_new_set("symmetric_difference", 1, 1)
 
 
 @_both("isdisjoint", least=1)
 def _isdisjoint(tx: Tx, self: SetVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
-    return tx.wrap(not any(self.has(tx, item) for item in _items(tx, args[0])))
+    for key in operand(tx, args[0]).raw:
+        if key in self.model:
+            return tx.wrap(False)
+    return tx.wrap(True)
 
 
 @_both("issubset", least=1)
 def _issubset(tx: Tx, self: SetVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
-    return tx.wrap(self.model <= operand(tx, args[0]).model)
+    return tx.wrap(self.model.issubset(operand(tx, args[0]).raw))
 
 
 @_both("issuperset", least=1)
 def _issuperset(tx: Tx, self: SetVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
-    return tx.wrap(all(self.has(tx, item) for item in _items(tx, args[0])))
+    return tx.wrap(self.model.issuperset(operand(tx, args[0]).raw))
 
 
-def _operator(name: str, op: Callable[[Any, Any], Any]) -> None:
+def _operator(name: str, op: Callable[[Any, Any], Any], inplace: Callable[[Any, Any], Any]) -> None:
     @_both(f"__{name}__", least=1)
     def forward(tx: Tx, self: SetVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
         other = as_set(tx, args[0])
-        return tx.wrap(NotImplemented) if other is None else combine(tx, _kind(self), op, self, other)
+        return tx.wrap(NotImplemented) if other is None else combine(_kind(self), op, self, operand(tx, other))
 
     @_both(f"__r{name}__", least=1)
     def reflected(tx: Tx, self: SetVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
         other = as_set(tx, args[0])
-        return tx.wrap(NotImplemented) if other is None else combine(tx, _kind(other), op, other, self)
+        return tx.wrap(NotImplemented) if other is None else combine(_kind(other), op, other, operand(tx, self))
 
     @SET.define(f"__i{name}__", least=1)
-    def inplace(tx: Tx, self: SetVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+    def update(tx: Tx, self: SetVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
         other = as_set(tx, args[0])
         if other is None:
             return tx.wrap(NotImplemented)
-        _UPDATES[name](tx, self, other)
+        _change(tx, self, inplace, operand(tx, other))
         return self
 
 
-for _name, _op in (("and", operator.and_), ("or", operator.or_), ("sub", operator.sub), ("xor", operator.xor)):
-    _operator(_name, _op)
+_operator("and", operator.and_, operator.iand)
+_operator("or", operator.or_, operator.ior)
+_operator("sub", operator.sub, operator.isub)
+_operator("xor", operator.xor, operator.ixor)
+
+
+def _change(tx: Tx, self: SetVariable, fn: Callable[..., Any], *others: Operand) -> None:
+    """Run an operator or method that changes the set on its model."""
+    exact = all(o.exact for o in others)
+    itself = [o.members is self.members for o in others]
+    found = _merged({}, *(o.members for o in others))
+
+    def run(model: Any) -> Any:
+        return fn(model, *(model if same else o.raw for same, o in zip(itself, others, strict=True)))
+
+    self.change(tx, run, found)
+    self.exact = self.exact and exact
 
 
 def _compare(tx: Tx, op: Any, self: SetVariable, other: VariableTracker) -> VariableTracker | None:
@@ -188,54 +211,25 @@ def _pop(tx: Tx, self: SetVariable, args: Args, kwargs: Kwargs) -> VariableTrack
     if self.source is not None and len(self.model) > 1:
         tx.graph_break(gb.MUTATION_OF_UNKNOWN, "pop of an outside set, whose choice depends on its history")
     self.changed(tx)
-    return self.members[run_model(tx, self.model.pop)]
+    key = run_model(tx, self.model.pop)
+    self.log.append((key, False))
+    return self.members[key]
 
 
 @SET.define("clear")
 def _clear(tx: Tx, self: SetVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
-    self.changed(tx)
-    self.model.clear()
+    self.change(tx, set.clear, {})
     return _none(tx)
-
-
-def _in_place(tx: Tx, self: SetVariable, other: SetVariable, op: Callable[[Any, Any], Any]) -> None:
-    self.changed(tx)
-    exact = self.exact and other.exact
-    members = dict(other.members)
-    self.model = op(self.model, other.model if other is not self else set(self.model))
-    self.members = {**members, **self.members}
-    self.exact = exact
-
-
-def _update_with(tx: Tx, self: SetVariable, other: SetVariable) -> None:
-    _in_place(tx, self, other, operator.ior)
-
-
-def _intersect_with(tx: Tx, self: SetVariable, other: SetVariable) -> None:
-    _in_place(tx, self, other, operator.iand)
-
-
-def _subtract(tx: Tx, self: SetVariable, other: SetVariable) -> None:
-    _in_place(tx, self, other, operator.isub)
-
-
-def _toggle(tx: Tx, self: SetVariable, other: SetVariable) -> None:
-    _in_place(tx, self, other, operator.ixor)
-
-
-_UPDATES = {"or": _update_with, "and": _intersect_with, "sub": _subtract, "xor": _toggle}
 
 
 @SET.define("update", most=-1)
 def _update(tx: Tx, self: SetVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     for arg in args:
-        other = as_set(tx, arg)
-        if other is not None:
-            _update_with(tx, self, other)
-        elif isinstance(source := arg.realize(), DictVariable) and source.cls is dict:
-            self.add_keys(tx, source)
+        value = arg.realize()
+        if as_set(tx, value) is not None or (isinstance(value, DictVariable) and value.cls is dict):
+            _change(tx, self, set.update, operand(tx, value))
         else:
-            for item in drain(tx, arg.realize().iterate(tx).realize()):
+            for item in drain(tx, value.iterate(tx).realize()):
                 self.add(tx, item)
     return _none(tx)
 
@@ -243,26 +237,24 @@ def _update(tx: Tx, self: SetVariable, args: Args, kwargs: Kwargs) -> VariableTr
 @SET.define("difference_update", most=-1)
 def _difference_update(tx: Tx, self: SetVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     for arg in args:
-        other = as_set(tx, arg)
-        if other is not None:
-            _subtract(tx, self, other)
+        value = arg.realize()
+        if as_set(tx, value) is not None:
+            _change(tx, self, set.difference_update, operand(tx, value))
         else:
-            for item in drain(tx, arg.realize().iterate(tx).realize()):
+            for item in drain(tx, value.iterate(tx).realize()):
                 self.discard(tx, item)
     return _none(tx)
 
 
 @SET.define("intersection_update", most=-1)
 def _intersection_update(tx: Tx, self: SetVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
-    result = self.call_method(tx, "intersection", args, {})
-    assert isinstance(result, SetVariable)
-    self.replace(tx, result)
+    _change(tx, self, set.intersection_update, *(operand(tx, arg) for arg in args))
     return _none(tx)
 
 
 @SET.define("symmetric_difference_update", least=1)
 def _symmetric_difference_update(tx: Tx, self: SetVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
-    _toggle(tx, self, operand(tx, args[0]))
+    _change(tx, self, set.symmetric_difference_update, operand(tx, args[0]))
     return _none(tx)
 
 

@@ -7,7 +7,8 @@ model of a set is a real set of hash keys that goes through the same operations.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from graphwright import graph_breaks as gb
@@ -43,8 +44,9 @@ class SetVariable(ContainerVariable):
         self.members: dict[Key, VariableTracker] = {} if members is None else members
         self.order: list[Key] | None = None
         self.exact = True
-        self.at_entry: frozenset[Key] = frozenset()
         self.changes = 0
+        self.log: list[tuple[Key, bool]] = []
+        """Items that came to (True) or went from (False) an outside set, one after the other."""
 
     @classmethod
     def new(cls) -> SetVariable:
@@ -66,7 +68,7 @@ class SetVariable(ContainerVariable):
     def outside(cls, tx: Tx, value: Any, source: Source) -> SetVariable:
         """The variable of a set that came from outside: its items and their order are guarded."""
         real = list(cls.cls.__iter__(value))
-        tx.capture.guards.add(source, "keys", tuple(real))
+        tx.capture.guards.add(source, "keys", tuple(real)) if real else tx.capture.guards.add(source, "len", 0)
         self = cls()
         self.source = source
         self.order = []
@@ -78,7 +80,6 @@ class SetVariable(ContainerVariable):
         # The real set is never changed here: a change makes a copy first.
         self.exact = all(key is item for key, item in zip(self.order, real, strict=True))
         self.model = value if self.exact else cls.cls(self.order)
-        self.at_entry = frozenset(self.order)
         return self
 
     # ---------------------------------------------------------- items
@@ -102,13 +103,12 @@ class SetVariable(ContainerVariable):
             self.changed(tx)
             self.model.add(key)
             self.members[key] = item
+            self.log.append((key, True))
 
     def add_keys(self, tx: Tx, source: DictVariable) -> None:
         """`self.update(d)` for an exact dict, which sizes the table in one step."""
         found = {key.realize().hash_key(tx): key.realize() for key in source.unpack(tx)}
-        self.changed(tx)
-        self.model.update(dict.fromkeys(found))
-        self.members = {**found, **self.members}
+        self.change(tx, lambda model: model.update(dict.fromkeys(found)), found)
 
     def discard(self, tx: Tx, item: VariableTracker) -> bool:
         """Take an item out; whether it was there."""
@@ -117,7 +117,19 @@ class SetVariable(ContainerVariable):
             return False
         self.changed(tx)
         self.model.discard(key)
+        self.log.append((key, False))
         return True
+
+    def change(self, tx: Tx, fn: Callable[[Any], Any], found: dict[Key, VariableTracker]) -> None:
+        """Run an operation on the model that takes out some items and puts in some of `found`."""
+        self.changed(tx)
+        before = set(self.model)
+        result = fn(self.model)
+        self.model = self.model if result is None else result
+        for key, item in found.items():
+            self.members.setdefault(key, item)
+        self.log += [(key, False) for key in before if key not in self.model]
+        self.log += [(key, True) for key in found if key in self.model and key not in before]
 
     def changed(self, tx: Tx) -> None:
         """Make ready for a change of the model."""
@@ -125,12 +137,6 @@ class SetVariable(ContainerVariable):
         self.changes += 1
         if self.order is not None:
             self.model, self.order, self.exact = set(self.model), None, False
-
-    def replace(self, tx: Tx, other: SetVariable) -> None:
-        """Take over the content of another set."""
-        self.changed(tx)
-        self.model, self.exact = other.model, other.exact
-        self.members.update(other.members)
 
     def ordered_keys(self, tx: Tx) -> list[Key]:
         """The hash keys in the order in which Python iterates."""
@@ -175,27 +181,31 @@ class SetVariable(ContainerVariable):
     # ---------------------------------------------------------- codegen
 
     def reconstruct(self, emit: Emitter) -> None:
-        order, from_dict = emission_order(self.model, [key for key in self.members if key in self.model])
-        if from_dict:
-            emit.load_constant(_set_of_keys)
-        for key in order:
-            emit(self.members[key])
-        if from_dict:
-            emit.op("build_tuple", len(order))
-            emit.op("call", 1)
+        plan = emission_plan(self.model, self._history())
+        if not plan.is_display:
+            emit.load_constant(build_set)
+        for items in (plan.added, plan.removed):
+            for key in items:
+                emit(self.members[key])
+            if not plan.is_display:
+                emit.op("build_tuple", len(items))
+        if plan.is_display:
+            emit.op("build_set", len(plan.added))
         else:
-            emit.op("build_set", len(order))
+            emit.load_constant(plan.room)
+            emit.op("call", 3)
+
+    def _history(self) -> list[Key]:
+        """Items that are or were in the set, as far as they can be made again."""
+        return [k for k, vt in self.members.items() if k in self.model or vt.is_python_constant()]
 
     def replay(self, emit: Emitter) -> None:
         source = self.source
         assert source is not None
-        for key in self.at_entry.difference(self.model):
+        for key, came in self.log:
             member = self.members[key]
-            emit_call(emit, set.discard, lambda: emit.load_source(source), lambda m=member: emit(m))  # type: ignore[misc]
-        for key in self.model:
-            if key not in self.at_entry:
-                member = self.members[key]
-                emit_call(emit, set.add, lambda: emit.load_source(source), lambda m=member: emit(m))  # type: ignore[misc]
+            fn = set.add if came else set.discard
+            emit_call(emit, fn, lambda: emit.load_source(source), lambda m=member: emit(m))  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"<{self.cls.__name__} of {len(self.model)}{' from ' + str(self.source) if self.source else ''}>"
@@ -236,33 +246,69 @@ class ShownSet:
         return inside if self.cls is set else f"{self.cls.__name__}({inside})"
 
 
-def _set_of_keys(items: tuple[Any, ...]) -> set[Any]:
-    return set(dict.fromkeys(items))
+class _Ghost:
+    """Takes up room in a table."""
 
 
-def emission_order(model: Any, history: list[Key]) -> tuple[list[Key], bool]:
-    """How to make a set that iterates like `model`: an order of adding, and whether to go through a dict.
+def build_set(added: Sequence[Any], removed: Sequence[Any], room: int | None) -> set[Any]:
+    """Make a set with a history.
 
-    The order of a set depends on the size its table has grown to. Where no way is found, the order of iteration is as
-    good as any.
+    Args:
+        added: items to add, in this order.
+        removed: items to take out again.
+        room: how many more items to make room for first; None for the room that a set display makes.
+    """
+    if room is None:
+        result = set(added)
+    else:
+        ghosts = [_Ghost() for _ in range(room)]
+        result = set(dict.fromkeys((*added, *ghosts)))
+        result.difference_update(ghosts)
+    for item in removed:
+        result.discard(item)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class EmissionPlan:
+    """How to make a set; the arguments of `build_set`."""
+
+    added: Sequence[Key]
+    removed: Sequence[Key] = ()
+    room: int | None = None
+
+    @property
+    def is_display(self) -> bool:
+        """Whether a set display does it."""
+        return self.room is None and not self.removed
+
+
+def emission_plan(model: Any, history: list[Key]) -> EmissionPlan:
+    """How to make a set that iterates like `model`.
+
+    The order of a set depends on the size its table has grown to and on what was removed. Where no way is found, the
+    order of iteration is as good as any.
 
     Args:
         model: the set.
-        history: the items in the order in which they were first seen.
+        history: the items that are or were in it, in the order in which they were first seen.
     """
-    forward = list(model)
-    orders: Iterable[Sequence[Key]] = [history, forward, forward[::-1], sorted(forward, key=hash)]
+    cls, forward = type(model), list(model)
+    present = [key for key in history if key in model]
+    gone = [key for key in history if key not in model]
+    plans = [EmissionPlan(present), EmissionPlan(forward), EmissionPlan(forward[::-1]), EmissionPlan(history, gone)]
+    for size in (0, 1, 2, 4, 8, 16, 3 * len(forward)):
+        plans += [EmissionPlan(present, (), size), EmissionPlan(forward, (), size), EmissionPlan(history, gone, size)]
     if len(forward) <= _FEW:
-        orders = itertools.chain(orders, itertools.permutations(forward))
-    for order in orders:
-        if list(set(order)) == forward:
-            return list(order), False
-        if list(_set_of_keys(tuple(order))) == forward:
-            return list(order), True
-    return forward, False
+        plans += [EmissionPlan(order) for order in itertools.permutations(forward)]
+    for plan in plans:
+        made = build_set(plan.added, plan.removed, plan.room)
+        if list(made if cls is set else cls(made)) == forward:
+            return plan
+    return EmissionPlan(forward)
 
 
-_FEW = 5
+_FEW = 4
 """Up to this many items all orders are tried."""
 
 

@@ -176,6 +176,8 @@ def wrap_builtin(tx: Tx, value: Any, source: Source | None) -> VariableTracker:
 
 def wrap_c_descriptor(tx: Tx, value: Any, source: Source | None) -> VariableTracker:
     """An unbound method written in C, such as `dict.get` or `torch.Tensor.add`."""
+    if source is not None:
+        tx.capture.guards.add(source, "id", value)
     if has_handler(value):
         return BuiltinVariable(value, source)
     if is_graph_function(value):
@@ -211,6 +213,13 @@ def wrap_cached_function(tx: Tx, value: Any, source: Source | None) -> VariableT
     if has_handler(value):
         return BuiltinVariable(value, source)
     return CachedFunctionVariable(value, source)
+
+
+def wrap_script_function(tx: Tx, value: Any, source: Source | None) -> VariableTracker:
+    """A function under torch.jit.script: the Python function it was made from."""
+    source = source or tx.capture.roots.object(value)
+    tx.capture.guards.add(source, "id", value)
+    return tx.wrap(value._torchdynamo_inline, source.attr("_torchdynamo_inline"))
 
 
 def wrap_compiled(tx: Tx, value: Any, source: Source | None) -> VariableTracker:
@@ -318,6 +327,7 @@ EXACT_RULES: dict[type, Rule] = {
 
 ORDERED_RULES: tuple[tuple[Callable[[Any], bool], Rule], ...] = (
     (lambda v: isinstance(v, torch.Tensor), wrap_tensor_subclass),
+    (lambda v: isinstance(v, torch.jit.ScriptFunction) and hasattr(v, "_torchdynamo_inline"), wrap_script_function),
     (lambda v: isinstance(v, type), wrap_class),
     (lambda v: isinstance(v, types.ModuleType), wrap_python_module),
     (lambda v: isinstance(v, enum.Enum), wrap_identity_constant),

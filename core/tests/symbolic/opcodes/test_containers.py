@@ -5,7 +5,7 @@ import pytest
 
 def test_displays(same):
     def f(a, b):
-        return (a, b), [a, *b, a], {a, 1}, {"k": a, **{"l": b}, "k": 0}, {**{}}, (*b, *b), [], {}, (), {*b}
+        return (a, b), [a, *b, a], {a, 1}, {"k": a, **{"l": b}, "k": 0}, {**{}}, (*b, *b), [], {}, (), {*b}  # noqa: F601
 
     same(f, 1, [2, 3])
 
@@ -59,7 +59,7 @@ def test_unpacking_takes_no_more_than_it_needs(same):
                 n += 1
 
         try:
-            a, b = numbers()
+            a, b = numbers()  # noqa: RUF059
         except ValueError as error:
             return taken, str(error)
 

@@ -101,9 +101,9 @@ def test_name_unbound_after_handler(same):
     def f():
         try:
             raise ValueError
-        except ValueError as error:
+        except ValueError as error:  # noqa: F841
             pass
-        return error
+        return error  # noqa: F821
 
     same(f)
 

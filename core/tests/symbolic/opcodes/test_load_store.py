@@ -31,7 +31,7 @@ def test_unbound_local(same):
 def test_del_local(same):
     def f(a):
         del a
-        return a
+        return a  # noqa: F821
 
     same(f, 1)
 
@@ -39,7 +39,7 @@ def test_del_local(same):
 def test_del_unbound_local(same):
     def f(a):
         del a
-        del a
+        del a  # noqa: F821
 
     same(f, 1)
 
@@ -175,11 +175,11 @@ def test_empty_cells(same):
 def test_del_cell(same):
     def f(a, again):
         def read():
-            return a
+            return a  # noqa: F821
 
         del a
         if again:
-            del a
+            del a  # noqa: F821
         return read()
 
     same(f, 1, False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphwright.bytecode.versions import NULL_BELOW_CALLABLE
 from graphwright.symbolic.dispatch import opcode
 from graphwright.symbolic.opcodes.calls import callable_name
 from graphwright.variables.base import VariableTracker, try_next
@@ -170,11 +171,11 @@ def dict_update(tx: Translator, inst: Instruction) -> None:
 def dict_merge(tx: Translator, inst: Instruction) -> None:
     """Update the dict of keyword arguments at a depth, refusing names given twice.
 
-    Stack: (callable, args, dict, ..., mapping -- callable, args, dict, ...)
+    Stack: (callable, NULL?, args, dict, ..., mapping -- callable, NULL?, args, dict, ...)
     """
     values = tx.pop()
     named = tx.peek(_count(inst))
-    callee = tx.stack[-_count(inst) - 2]
+    callee = tx.stack[-_count(inst) - (2 if NULL_BELOW_CALLABLE else 3)]
     assert isinstance(named, DictVariable)
     if not is_mapping(values):
         name = callable_name(callee)

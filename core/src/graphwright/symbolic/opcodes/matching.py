@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from graphwright.bytecode.versions import PY312
 from graphwright.exc import ObservedException
 from graphwright.symbolic.dispatch import opcode
 from graphwright.variables.base import VariableTracker
@@ -79,7 +80,7 @@ def match_class(tx: Translator, inst: Instruction) -> None:
     names = [name.realize().as_python_constant() for name in tx.pop().unpack(tx)]
     cls, subject = tx.pop(), tx.pop()
     if not issubclass(cls.python_type(), type):
-        tx.raise_(TypeError, "called match pattern must be a type")
+        tx.raise_(TypeError, f"called match pattern must be a {'class' if PY312 else 'type'}")
     if not tx.call(tx.wrap(isinstance), [subject, cls]).realize().truth(tx):
         tx.push(ConstantVariable(None))
         return
