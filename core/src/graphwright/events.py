@@ -7,6 +7,7 @@ frozen dataclass, made on cold paths only: a cached call emits none.
 from __future__ import annotations
 
 import contextlib
+import linecache
 import logging
 import os
 import threading
@@ -33,6 +34,13 @@ class Event:
     """Where in the user's code; None where no single place is meant."""
     compile_id: str = ""
     """Which capture this belongs to, the same in all its events; empty outside of captures."""
+
+
+def source_line(location: CodeLocation | None) -> str:
+    """The line of source at a place, stripped; empty where it cannot be read."""
+    if location is None:
+        return ""
+    return (location.text or linecache.getline(location.filename, location.line)).strip()
 
 
 Subscriber: TypeAlias = Callable[[Event], object]

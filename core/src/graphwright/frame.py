@@ -7,6 +7,7 @@ import time
 import weakref
 from dataclasses import dataclass
 from types import CodeType, FunctionType
+from typing import Any
 
 from graphwright import _native, events
 from graphwright import graph_breaks as gb
@@ -126,11 +127,13 @@ def _check_limits(
     settings = key.settings
     if not entries:
         return None
-    reasons = tuple(explain_miss(entry, args, function) for entry in entries)
+    misses = [entry.tree.first_failure(args, function) for entry in entries]
+    reasons = tuple(explain_miss(miss) for miss in misses)
     events.emit(events.Recompiled(function=code.co_qualname, reasons=reasons, location=_first_line(code)))
-    if len(entries) < settings.recompile_limit and history.captures < settings.accumulated_recompile_limit:
+    of_this_object = sum(not _is_for_another_object(miss) for miss in misses)
+    if of_this_object < settings.recompile_limit and history.captures < settings.accumulated_recompile_limit:
         return None
-    name = "recompile_limit" if len(entries) >= settings.recompile_limit else "accumulated_recompile_limit"
+    name = "recompile_limit" if of_this_object >= settings.recompile_limit else "accumulated_recompile_limit"
     limit = getattr(settings, name)
     if key.fullgraph or settings.fail_on_recompile_limit_hit:
         location = str(_first_line(code))
@@ -150,12 +153,16 @@ def _check_limits(
     return _native.RUN_ONLY
 
 
-def explain_miss(entry: _native.Entry, args: tuple[object, ...], function: FunctionType) -> str:
+def _is_for_another_object(miss: tuple[Any, Any] | None) -> bool:
+    """Whether an entry is one of another function, class or module that shares the code: wrappers, base classes."""
+    return miss is not None and miss[1][0] in ("id", "type")
+
+
+def explain_miss(miss: tuple[Any, Any] | None) -> str:
     """Why the guards of an entry do not hold for a call, in words."""
-    failure = entry.tree.first_failure(args, function)
-    if failure is None:
+    if miss is None:
         return "its guards hold"
-    path, check = failure
+    path, check = miss
     place = "".join(f".{step[0]}({step[1]!r})"[:80] for step in path)
     return f"guard {check[0]} failed at {place or 'the call'}: {check[1:]!r}"[:400]
 

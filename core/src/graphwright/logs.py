@@ -37,11 +37,13 @@ class UnknownLog(CompileValueError):
 
 def _graph_break(event: events.GraphBroke, verbose: bool) -> str:
     text = f"{event.gw_id} graph break in {event.location}: {event.reason}\n  remedy: {event.remedy}"
-    if event.location is not None and event.location.text:
-        text = text.replace("\n", f"\n    {event.location.text.strip()}\n", 1)
+    if line := events.source_line(event.location):
+        text = text.replace("\n", f"\n    {line}\n", 1)
     if verbose:
         text += f"\n  {event.kind.explanation}"
-        text += "".join(f"\n  at {place} in {place.function}: {place.text.strip()}" for place in event.user_stack)
+        text += "".join(
+            f"\n  at {place} in {place.function}: {events.source_line(place)}" for place in event.user_stack
+        )
     return text
 
 

@@ -109,31 +109,75 @@ def quiet_grad_access() -> Iterator[None]:
         yield
 
 
-class _QuietWhenAsked(logging.Filter):
-    """Keeps torch's report of a failed operation on fakes to itself while a capture tries one."""
+_trying = threading.local()
+"""Whether this thread is trying an operation on fakes."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.state = threading.local()
+
+def _is_trying() -> bool:
+    return getattr(_trying, "active", False)
+
+
+class _ReportFilter(logging.Filter):
+    """Drops torch's log of an operation that failed on fakes: here a failure is an answer."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return not getattr(self.state, "quiet", False)
+        return not _is_trying()
 
 
-_quiet = _QuietWhenAsked()
-logging.getLogger(FakeTensorMode.__module__).addFilter(_quiet)
+logging.getLogger(FakeTensorMode.__module__).addFilter(_ReportFilter())
+
+
+class _WarningGate:
+    """Stands in for `warnings.showwarning` while an operation is tried: it will warn again when the graph runs.
+
+    Warnings from C++ pass: torch gives many of them only once in a process.
+    """
+
+    def __init__(self) -> None:
+        self.original = warnings.showwarning
+
+    def __call__(
+        self, message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None
+    ) -> None:
+        if not _is_trying() or "Triggered internally" in str(message):
+            self.original(message, category, filename, lineno, file, line)
+
+    def install(self) -> None:
+        if warnings.showwarning is not self:
+            self.original = warnings.showwarning
+            warnings.showwarning = self
+
+    def remove(self) -> None:
+        if warnings.showwarning is self:
+            warnings.showwarning = self.original
+
+
+_warning_gate = _WarningGate()
 
 
 @contextlib.contextmanager
 def trying_on_fakes(mode: FakeTensorMode) -> Iterator[None]:
-    """Run under a fake mode, where a failure is an answer and not an error to be logged."""
-    before = getattr(_quiet.state, "quiet", False)
-    _quiet.state.quiet = True
+    """Run an operation under a fake mode, without reports of failures and without the warnings of a real run."""
+    before = _is_trying()
+    _trying.active = True
+    _warning_gate.install()
     try:
         with mode:
             yield
     finally:
-        _quiet.state.quiet = before
+        _warning_gate.remove()
+        _trying.active = before
+
+
+@contextlib.contextmanager
+def onednn_off() -> Iterator[None]:
+    """Without oneDNN's own kernels on the CPU."""
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
 
 
 def has_constant(fake: torch.Tensor) -> bool:
@@ -328,8 +372,14 @@ IS_COMPILING: tuple[Callable[..., bool], ...] = tuple(
 )
 """Questions that libraries ask to take the path for compilers."""
 IS_SCRIPTING_OR_TRACING: tuple[Callable[..., bool], ...] = tuple(
-    dict.fromkeys((torch._jit_internal.is_scripting, torch.jit.is_tracing,  # type: ignore[attr-defined]
-        torch.compiler.is_exporting))
+    dict.fromkeys(
+        (
+            torch._jit_internal.is_scripting,
+            torch.jit.is_tracing,  # type: ignore[attr-defined]
+            torch.compiler.is_exporting,
+            torch._C._are_functorch_transforms_active,
+        )
+    )
 )
 """Questions about other compilers, whose answer is no."""
 LOG_ONCE: tuple[Callable[..., None], ...] = (torch._C._log_api_usage_once,)

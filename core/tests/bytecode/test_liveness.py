@@ -245,7 +245,7 @@ def empty_stack_indices(code: CodeType) -> list[int]:
 def outcome(function: Callable[..., Any], *args: Any) -> Any:
     try:
         return "returned", function(*args)
-    except Exception as error:  # noqa: BLE001  # Any outcome is compared with the original's.
+    except Exception as error:  # Any outcome is compared with the original's.
         return "raised", type(error), str(error)
 
 

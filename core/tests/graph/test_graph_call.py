@@ -13,6 +13,7 @@ from graphwright.exc import BackendCompilerFailed
 from graphwright.graph.ambient_state import AmbientState
 from graphwright.graph.graph_call import call_backend, checked, why_not_results
 from graphwright.torch_compat import TracingContext
+from graphwright.variables.sequence import TupleVariable
 
 
 class Backend:
@@ -88,6 +89,20 @@ def test_state_is_restored_when_a_graph_raises_midway(tx: Any) -> None:
     with pytest.raises(IndexError):
         function(torch.ones(3), torch.tensor([9]))
     assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_fused_lstm_is_off_while_a_training_graph_is_compiled(tx: Any, training: bool) -> None:
+    seen = []
+    x, h = tx.input(torch.ones(2, 1, 4)), tx.input(torch.zeros(1, 1, 3), "h")
+    cell = torch.nn.LSTM(4, 3).requires_grad_(training)
+    weights = [tx.input(p, f"w{i}") for i, p in enumerate(cell._flat_weights)]
+    args = [x, TupleVariable([h, h]), TupleVariable(weights), True, 1, 0.0, False, False, False]
+    finished = tx.finish(tx.fn(torch.lstm, *args).items[0])
+    backend = Backend(lambda *args: seen.append(torch._C._get_mkldnn_enabled()) or len)
+    call_backend(backend, finished, tx.capture.output.tracing_context)
+    assert seen == [not training]
+    assert torch._C._get_mkldnn_enabled()
 
 
 @pytest.mark.parametrize(

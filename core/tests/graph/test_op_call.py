@@ -188,6 +188,20 @@ def test_constants_can_be_asked_for_their_value(tx: Any) -> None:
         tx.method(tx.fn(torch.add, five, tx.input(torch.ones(()))), "item")
 
 
+def test_what_is_tried_on_fakes_makes_no_noise(tx: Any, caplog: Any, capsys: Any) -> None:
+    import warnings
+
+    x = tx.input(torch.ones(3, 2))
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        tx.fn(F.softmax, x)
+        with pytest.raises(GraphBreak):
+            tx.fn(torch.mm, x, x)
+    assert shown == []
+    assert not caplog.records
+    assert capsys.readouterr().err == ""
+
+
 def test_inference_mode_sees_writes(tx: Any) -> None:
     with torch.inference_mode():
         x = tx.input(torch.ones(2))

@@ -88,7 +88,7 @@ def statements() -> st.SearchStrategy[str]:
 
 
 @given(st.lists(statements(), min_size=1, max_size=5))
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_random_programs(same, body):
     source = f"def f(a, b, c, d):\n    log = []\n{indent(body)}\n    return log, a, b, c, d\n"
     try:

@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import inspect
 import types
+import weakref
+from typing import Any
 
 import torch
 
 from graphwright import graph_breaks as gb
 from graphwright.builtin_calls.registry import handles
+from graphwright.builtin_calls.deep_copy import deepcopy, has_own_copying, new_like
 from graphwright.variables.base import Kwargs, Tx, VariableTracker
 from graphwright.variables.cell import CellVariable
 from graphwright.variables.function import BoundMethodVariable, UserFunctionVariable
+from graphwright.variables.identity import IdentityNumberVariable, NewWeakReferenceVariable
 from graphwright.variables.misc import PartialVariable
 from graphwright.variables.super_proxy import SuperVariable
+from graphwright.variables.user_defined import ObjectVariable
 
 VTs = list[VariableTracker]
+
+
+class AutogradFunctionCall:
+    """A `torch.autograd.Function` as the target of a graph node: forward and backward run as the user wrote them."""
+
+    __module__ = "graphwright.graph"
+
+    def __init__(self, function: type[torch.autograd.Function]) -> None:
+        self.function = function
+        self.__name__ = f"apply_{function.__name__}"
+
+    def __call__(self, *args: Any) -> Any:
+        return self.function.apply(*args)
 
 
 @handles(super)
@@ -58,6 +77,39 @@ def make_cell(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
     return CellVariable(args[0] if args else None)
 
 
+@handles(id, first=True)
+def identity_number(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
+    """`id(value)`: usable as a key, and read anew by replacement code."""
+    if len(args) != 1 or kwargs:
+        tx.raise_(TypeError, f"id() takes exactly one argument ({len(args)} given)")
+    return IdentityNumberVariable(args[0])
+
+
+@handles(weakref.ref)
+def make_weak_reference(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
+    """`weakref.ref(value)`, without a callback."""
+    if len(args) != 1 or kwargs:
+        tx.graph_break(gb.UNKNOWN_CALL, "weakref.ref with a callback")
+    return NewWeakReferenceVariable(args[0])
+
+
+@handles(copy.deepcopy)
+def deep_copy(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
+    """`copy.deepcopy(value)`, by a Python stand-in for containers and plain objects."""
+    return tx.call(tx.wrap(deepcopy), args, kwargs)
+
+
+@handles(new_like)
+def make_like(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
+    """An object of the class of another, with nothing in it; only where nothing but `__dict__` makes up the object."""
+    value = args[0]
+    cls = value.python_type()
+    plain = type(value) is ObjectVariable and value.storage is None and not has_own_copying(cls)
+    if not plain:
+        tx.graph_break(gb.UNKNOWN_CALL, f"copy.deepcopy of a {cls.__name__}")
+    return ObjectVariable(cls)
+
+
 @handles(torch.autograd.profiler.record_function)
 def make_record_function(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
     """Profiler marks around captured code are left out: they mark operations that no longer run one by one."""
@@ -77,3 +129,10 @@ def signature(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
         found = inspect.signature(target.fn)
         return tx.wrap(found, tx.capture.roots.constant(found))
     tx.graph_break(gb.DYNAMIC_CODE, "inspect.signature of something other than a function")
+
+
+@handles(torch.autograd.Function.apply.__func__)
+def apply_autograd_function(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
+    """`SomeFunction.apply(*args)`: one graph node, whose forward and backward run as the user wrote them."""
+    function = args[0].as_python_constant()
+    return tx.capture.output.call_op(tx, "call_function", AutogradFunctionCall(function), args[1:], kwargs)

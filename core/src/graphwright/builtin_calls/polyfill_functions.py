@@ -144,14 +144,14 @@ def groupby(iterable: Iterable[Any], key: Callable[[Any], Any] | None = None) ->
 
 
 def _groups(iterator: Iterator[Any], key: Callable[[Any], Any] | None) -> Iterator[tuple[Any, Iterator[Any]]]:
-    # state: [whether an item waits, the item, its key, number of the group that was handed out last]
+    # state: [whether an item waits, the item, its key, number of the group that may still be read]
     state: list[Any] = [False, None, None, 0]
     if not _advance(iterator, key, state):
         return
     while True:
         target = state[2]
-        state[3] += 1
         yield target, _one_group(iterator, key, state, target, state[3])
+        state[3] += 1
         while state[0] is False or target is state[2] or target == state[2]:
             if not _advance(iterator, key, state):
                 return
@@ -289,6 +289,8 @@ def heapify_max(heap: list[Any], /) -> None:
 
 
 def _pop(heap: list[Any], largest: bool) -> Any:
+    if not heap:
+        raise IndexError("index out of range")
     last = heap.pop()
     if not heap:
         return last
@@ -299,6 +301,8 @@ def _pop(heap: list[Any], largest: bool) -> Any:
 
 
 def _replace(heap: list[Any], item: Any, largest: bool) -> Any:
+    if not heap:
+        raise IndexError("index out of range")
     first = heap[0]
     heap[0] = item
     _sink(heap, 0, largest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -11,7 +12,7 @@ from torch import fx
 from graphwright.exc import BackendCompilerFailed
 from graphwright.graph.ambient_state import AmbientState, process_state_kept, under
 from graphwright.graph.output_graph import FinishedGraph
-from graphwright.torch_compat import TracingContext, quiet_grad_access, tracing
+from graphwright.torch_compat import TracingContext, onednn_off, quiet_grad_access, tracing
 
 GraphFunction = Callable[..., Sequence[Any]]
 
@@ -45,7 +46,11 @@ def call_backend(backend: CompilingBackend, graph: FinishedGraph, context: Traci
     if module is None:
         raise ValueError(f"graph {graph.name} computes nothing; there is nothing to compile")
     try:
-        with process_state_kept(), under(graph.entry_state), tracing(context), quiet_grad_access():
+        with contextlib.ExitStack() as state:
+            for manager in (process_state_kept(), under(graph.entry_state), tracing(context), quiet_grad_access()):
+                state.enter_context(manager)
+            if _trains_lstm(module, graph.example_inputs):
+                state.enter_context(onednn_off())
             compiled = backend.compile(module, graph.example_inputs)
     except Exception as error:
         raise _failure(backend, graph, error) from error
@@ -53,6 +58,13 @@ def call_backend(backend: CompilingBackend, graph: FinishedGraph, context: Traci
         shown = type(compiled).__name__
         raise _failure(backend, graph, TypeError(f"it returned a {shown} where a callable is expected"))
     return restoring_state(compiled) if graph.changes_state else compiled
+
+
+def _trains_lstm(module: fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
+    """Whether AOTAutograd would meet oneDNN's fused LSTM, for which it builds a backward graph that fails when run."""
+    return any(example.requires_grad for example in example_inputs) and any(
+        node.op == "call_function" and getattr(node.target, "__name__", "") == "lstm" for node in module.graph.nodes
+    )
 
 
 def _failure(backend: CompilingBackend, graph: FinishedGraph, cause: BaseException) -> BackendCompilerFailed:

@@ -5,26 +5,11 @@ from __future__ import annotations
 import types
 from typing import Any
 
-import torch
-
 from graphwright import graph_breaks as gb
 from graphwright.builtin_calls.registry import find_handler
 from graphwright.trust import is_trusted_module
 from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker, realize_all
 from graphwright.variables.classes import ClassVariable
-
-
-class AutogradFunctionCall:
-    """A `torch.autograd.Function` as the target of a graph node: forward and backward run as the user wrote them."""
-
-    __module__ = "graphwright.graph"
-
-    def __init__(self, function: type[torch.autograd.Function]) -> None:
-        self.function = function
-        self.__name__ = f"apply_{function.__name__}"
-
-    def __call__(self, *args: Any) -> Any:
-        return self.function.apply(*args)
 
 
 class BuiltinVariable(VariableTracker):
@@ -58,8 +43,6 @@ class BuiltinVariable(VariableTracker):
             cls = args[0].realize()
             if isinstance(cls, ClassVariable):
                 return cls.c_new(tx, owner, args[1:], kwargs)
-        if isinstance(owner, type) and issubclass(owner, torch.autograd.Function) and self.fn.__name__ == "apply":
-            return tx.capture.output.call_op(tx, "call_function", AutogradFunctionCall(owner), realize_all(args), kwargs)
         kind = gb.RANDOM_STATE if type(owner).__module__ == "random" else gb.UNKNOWN_CALL
         tx.graph_break(kind, f"call of {self.name()}, which has no model")
 

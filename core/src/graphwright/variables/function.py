@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import Any
 
@@ -13,6 +14,7 @@ from graphwright.variables.constant import ConstantVariable
 from graphwright.variables.dict import DictVariable
 from graphwright.variables.sequence import TupleVariable
 
+_SINGLE_DISPATCH_CODE = functools.singledispatch(lambda value: None).__code__
 _CODE_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__")
 
 
@@ -105,6 +107,27 @@ class UserFunctionVariable(FunctionVariable):
         inside = self.source.attr("__defaults__")
         tx.capture.guards.add(inside, "len", len(defaults))
         return tx.lazy(defaults[position], inside.index(position))
+
+    def call(self, tx: Tx, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if self.code is _SINGLE_DISPATCH_CODE and args:
+            return self._dispatch(tx, args, kwargs)
+        return super().call(tx, args, kwargs)
+
+    def _dispatch(self, tx: Tx, args: Args, kwargs: Kwargs) -> VariableTracker:
+        """A `functools.singledispatch` function: asked now, with a guard on what is registered."""
+        table = self._free_variable(tx, "dispatch")._free_variable(tx, "registry")
+        assert isinstance(table, DictVariable)
+        table.complete(tx)
+        chosen = self.fn.dispatch(args[0].realize().python_type())  # type: ignore[attr-defined]
+        for key, value in table.entries():
+            if value.realize().hash_key(tx) is chosen:
+                return tx.call(value, args, kwargs)
+        tx.graph_break(gb.UNKNOWN_CALL, f"singledispatch to a class registered under another, by {key}")
+
+    def _free_variable(self, tx: Tx, name: str) -> Any:
+        held = self.free_cells(tx)[self.code.co_freevars.index(name)].load(tx)
+        assert held is not None
+        return held.realize()
 
     def getattr(self, tx: Tx, name: str) -> VariableTracker:
         if name == "__dict__":

@@ -52,7 +52,7 @@ class IteratorVariable(VariableTracker):
         tx.graph_break(gb.UNKNOWN_CALL, f"length hint of a {self.type_name()}")
 
     def getattr(self, tx: Tx, name: str) -> VariableTracker:
-        if name in ("__next__", "__iter__"):
+        if name in ("__next__", "__iter__") or (name == "__length_hint__" and hasattr(self.exact_type, name)):
             return IteratorMethodVariable(self, name)
         if name == "__class__":
             return tx.wrap(self.exact_type)
@@ -62,7 +62,7 @@ class IteratorVariable(VariableTracker):
 
 
 class IteratorMethodVariable(VariableTracker):
-    """``iterator.__next__`` or ``iterator.__iter__`` taken as a value."""
+    """``iterator.__next__``, ``__iter__`` or ``__length_hint__`` taken as a value."""
 
     def __init__(self, owner: IteratorVariable, name: str) -> None:
         self.owner = owner
