@@ -35,9 +35,10 @@ static bool key_matches(const Ref *expected, PyObject *found) {
     return wanted && !expected->weak && gw_is_constant(wanted) && gw_constant_equal(wanted, found);
 }
 
-/* An OrderedDict keeps its own order (move_to_end), which the dict inside does not know. */
-static int ordered_keys_match(const Check *check, PyObject *value) {
-    PyObject *iterator = PyODict_Type.tp_iter(value);
+/* An OrderedDict keeps its own order (move_to_end), which the dict inside does not know. A set's order is that of its
+ * table, whose layout is private. */
+static int iterated_keys_match(const Check *check, PyObject *value, getiterfunc iterate) {
+    PyObject *iterator = iterate(value);
     if (!iterator) return gw_guard_exception();
     int result = 1;
     for (Py_ssize_t i = 0; i < check->number && result == 1; i++) {
@@ -50,8 +51,10 @@ static int ordered_keys_match(const Check *check, PyObject *value) {
 }
 
 static int keys_match(const Check *check, PyObject *value) {
+    if (PyAnySet_Check(value))
+        return PySet_GET_SIZE(value) == check->number && iterated_keys_match(check, value, PySet_Type.tp_iter);
     if (!PyDict_Check(value) || PyDict_GET_SIZE(value) != check->number) return 0;
-    if (PyODict_Check(value)) return ordered_keys_match(check, value);
+    if (PyODict_Check(value)) return iterated_keys_match(check, value, PyODict_Type.tp_iter);
     Py_ssize_t position = 0, i = 0;
     PyObject *key, *item;
     while (PyDict_Next(value, &position, &key, &item))
@@ -127,21 +130,45 @@ static int all_distinct(const Relation *relation, PyObject *const *slots) {
     return result;
 }
 
+typedef struct {
+    uintptr_t base;
+    int group;
+} Placed;
+
+static int compare_places(const void *a, const void *b) {
+    int by_base = compare_pointers(&((const Placed *)a)->base, &((const Placed *)b)->base);
+    return by_base ? by_base : ((const Placed *)a)->group - ((const Placed *)b)->group;
+}
+
+static int compare_ints(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+
+/* One base, one group; and as many groups as places apart, so that no group has two bases. Tensors without memory
+ * (base NULL) share with none. */
+static int groups_match(Placed *placed, int *groups, int n) {
+    int places = 0, distinct = 0;
+    qsort(placed, (size_t)n, sizeof(Placed), compare_places);
+    for (int i = 0; i < n; i++) {
+        bool shared = i && placed[i].base && placed[i].base == placed[i - 1].base;
+        if (shared && placed[i].group != placed[i - 1].group) return 0;
+        places += !shared;
+    }
+    qsort(groups, (size_t)n, sizeof(int), compare_ints);
+    for (int i = 0; i < n; i++) distinct += !i || groups[i] != groups[i - 1];
+    return places == distinct;
+}
+
 static int storages_match(const Relation *relation, PyObject *const *slots) {
     int n = relation->n, result = 1;
-    void **bases = PyMem_Malloc(sizeof(void *) * (size_t)(n ? n : 1));
-    if (!bases) return PyErr_NoMemory(), -1;
-    for (int i = 0; i < n; i++)
-        if (gw_tensor_storage(slots[relation->slots[i]], &bases[i]) < 0) {
-            PyMem_Free(bases);
-            return gw_guard_exception();
-        }
-    for (int i = 1; i < n && result; i++)
-        for (int j = 0; j < i && result; j++) {
-            bool shared = bases[i] && bases[i] == bases[j];
-            result = shared == (relation->groups[i] == relation->groups[j]);
-        }
-    PyMem_Free(bases);
+    Placed *placed = PyMem_Malloc((sizeof(Placed) + sizeof(int)) * (size_t)(n ? n : 1));
+    if (!placed) return PyErr_NoMemory(), -1;
+    int *groups = (int *)(void *)(placed + n);
+    for (int i = 0; i < n && result == 1; i++) {
+        void *base = NULL;
+        if (gw_tensor_storage(slots[relation->slots[i]], &base) < 0) result = gw_guard_exception();
+        placed[i] = (Placed){(uintptr_t)base, groups[i] = relation->groups[i]};
+    }
+    if (result == 1) result = groups_match(placed, groups, n);
+    PyMem_Free(placed);
     return result;
 }
 

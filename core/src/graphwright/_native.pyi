@@ -153,7 +153,8 @@ def setup_torch(
         ambient_contexts: The ambient readings are compared in each of them.
 
     Returns:
-        Bools ``tensor_meta``, ``ambient``, ``ambient_in_place`` (a faster reading of two parts), ``frame_hook``, and
+        Bools ``tensor_meta``, ``ambient``, ``frame_hook``, and ``tensor_meta_in_place`` and
+        ``ambient_in_place`` (faster forms of the former two), and
         why not, or None: ``tensor_meta_reason``, ``ambient_reason``, ``frame_hook_reason``.
     """
 

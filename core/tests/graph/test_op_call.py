@@ -21,6 +21,10 @@ BREAKS: dict[str, tuple[gb.GraphBreakKind, Callable[[Any, Any], Any]]] = {
     "mask index": (gb.DATA_DEPENDENT_VALUE, lambda tx, x: tx.fn(operator.getitem, x, tx.fn(torch.gt, x, 0))),
     "unique": (gb.DATA_DEPENDENT_VALUE, lambda tx, x: tx.fn(torch.unique, x)),
     "equal": (gb.DATA_DEPENDENT_VALUE, lambda tx, x: tx.fn(torch.equal, x, x)),
+    "values read in C++": (
+        gb.DATA_DEPENDENT_VALUE,
+        lambda tx, x: tx.fn(torch.tensor_split, x, tx.fn(torch.tensor, [1, 2])),
+    ),
     "item": (gb.DATA_DEPENDENT_VALUE, lambda tx, x: tx.method(tx.method(x, "sum"), "item")),
     "tolist": (gb.DATA_DEPENDENT_VALUE, lambda tx, x: tx.method(x, "tolist")),
     "numpy": (gb.DATA_DEPENDENT_VALUE, lambda tx, x: tx.method(x, "numpy")),

@@ -212,3 +212,63 @@ def test_storages(native: ModuleType) -> None:
     assert apart.check((meta, zeros(2, device="meta"), zeros(3).to_sparse()), readers.setup)
     parameter = torch.nn.Parameter(base)
     assert both.check((parameter, parameter.data, other), readers.setup)
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("seed", range(5))
+def test_storages_of_random_groups(native: ModuleType, seed: int) -> None:
+    import random
+
+    rng = random.Random(seed)
+    for _ in range(50):
+        bases = [zeros(4) for _ in range(4)]
+        chosen = [rng.randrange(4) for _ in range(6)]
+        groups = [rng.randrange(4) for _ in range(6)] if rng.random() < 0.7 else [7 - c for c in chosen]
+        values = tuple(bases[c][rng.randrange(3) :] for c in chosen)
+        expected = all(
+            (chosen[i] == chosen[j]) == (groups[i] == groups[j]) for i in range(6) for j in range(i)
+        )
+        assert storages(native, tuple(groups)).check(values, readers.setup) == expected
+
+
+def test_modules_with_shortcuts(native: ModuleType, way: str) -> None:
+    """In-place changes of parameters that no dict shows."""
+    linear = torch.nn.Linear(3, 4)
+    parameters = [("dict_item", k, [("tensor", p, None)], [], i) for i, (k, p) in enumerate(linear._parameters.items())]
+    state = (
+        "instance_dict",
+        None,
+        [],
+        [("dict_item", "training", [("eq", True)], [], -1), ("dict_item", "_parameters", [("len", 2)], parameters, -1)],
+        -1,
+    )
+    tree = native.GuardTree([("local", 0, [("type", torch.nn.Linear)], [state], -1)], 2)
+    weight, data = linear.weight, linear.weight.data
+
+    def agree() -> bool:
+        full = tree.first_failure((linear,), readers.setup) is None
+        fetched = tree.fetch((linear,), readers.setup)
+        assert fetched == ((linear.weight, linear.bias) if full else None) or fetched[0] is linear.weight
+        assert (fetched is not None) == full
+        return full
+
+    steps = [
+        (lambda: None, True),
+        (lambda: weight.requires_grad_(False), False),
+        (lambda: weight.requires_grad_(True), True),
+        (lambda: setattr(weight, "data", data.double()), False),
+        (lambda: setattr(weight, "data", data.t().contiguous().t()), False),
+        (lambda: setattr(weight, "data", data.clone()), True),
+        (lambda: linear.half(), False),
+        (lambda: linear.float(), True),
+        (lambda: linear.eval(), False),
+        (lambda: linear.train(), True),
+        (lambda: setattr(linear, "weight", torch.nn.Parameter(zeros(4, 3))), True),
+        (lambda: setattr(linear, "weight", torch.nn.Parameter(zeros(5, 3))), False),
+        (lambda: setattr(linear, "weight", weight), True),
+        (lambda: linear.to("meta"), False),
+    ]
+    for change, expected in steps:
+        change()
+        assert agree() is expected
+        assert agree() is expected

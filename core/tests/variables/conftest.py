@@ -162,6 +162,9 @@ class Effects:
         if vt.source is not None:
             self.mutated[vt] = None
 
+    def class_attribute(self, cls, name):
+        return None
+
 
 class ExceptionValue(VariableTracker):
     """The exception object of an ObservedException."""

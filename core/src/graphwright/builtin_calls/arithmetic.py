@@ -12,9 +12,9 @@ from graphwright.builtin_calls.special_methods import (
     binary_special,
     call_special,
     defines,
+    find_special,
     lift,
     rich_compare,
-    static_attribute,
 )
 from graphwright.builtin_calls.tensors import tensor_operator
 from graphwright.variables.base import Kwargs, Tx, VariableTracker, try_next
@@ -110,7 +110,7 @@ def _percent_format(tx: Tx, op: Op, operands: VTs) -> VariableTracker | None:
     else:
         found = try_snapshot(tx, [operands[1]])
         values = found[0] if found is not None else formattable(tx, operands[1])
-        if static_attribute(operands[1].python_type(), "__getitem__") is None:
+        if find_special(tx, operands[1].python_type(), "__getitem__") is None:
             values = (values,)
     return tx.wrap(run_model(tx, operator.mod, template.value, values))
 
@@ -182,12 +182,12 @@ def contains(tx: Tx, container: VariableTracker, item: VariableTracker) -> Varia
     if found is not None:
         return found.realize()
     cls = container.python_type()
-    method = static_attribute(cls, "__contains__")
+    method = find_special(tx, cls, "__contains__")
     if method is not None and method[0] is None:
         tx.raise_(TypeError, f"'{container.type_name()}' object is not a container")
     if method is not None:
         return _call_contains(tx, container, item)
-    if not defines(cls, "__iter__") and not defines(cls, "__getitem__"):
+    if not defines(tx, cls, "__iter__") and not defines(tx, cls, "__getitem__"):
         tx.raise_(TypeError, f"argument of type '{container.type_name()}' is not iterable")
     iterator = container.iterate(tx).realize()
     while (candidate := try_next(tx, iterator)) is not None:
@@ -217,7 +217,7 @@ def getitem(tx: Tx, container: VariableTracker, key: VariableTracker) -> Variabl
     if found is not None:
         return found
     cls = container.python_type()
-    if static_attribute(cls, "__getitem__") is None and not issubclass(cls, type):
+    if find_special(tx, cls, "__getitem__") is None and not issubclass(cls, type):
         tx.raise_(TypeError, f"'{container.type_name()}' object is not subscriptable")
     if isinstance(container, ConstantVariable) and not isinstance(key, ConstantVariable):
         position = slice_value(tx, key) if isinstance(key, SliceVariable) else index_value(tx, key)
@@ -230,7 +230,7 @@ def setitem(tx: Tx, container: VariableTracker, key: VariableTracker, value: Var
     container = container.realize()
     if OPERATOR_RULES.apply(tx, operator.setitem, [container, key.realize(), value]) is not None:
         return
-    if static_attribute(container.python_type(), "__setitem__") is None:
+    if find_special(tx, container.python_type(), "__setitem__") is None:
         tx.raise_(TypeError, f"'{container.type_name()}' object does not support item assignment")
     container.call_method(tx, "__setitem__", [key.realize(), value], {})
 
@@ -240,9 +240,9 @@ def delitem(tx: Tx, container: VariableTracker, key: VariableTracker) -> None:
     container = container.realize()
     if OPERATOR_RULES.apply(tx, operator.delitem, [container, key.realize()]) is not None:
         return
-    method = static_attribute(container.python_type(), "__delitem__")
+    method = find_special(tx, container.python_type(), "__delitem__")
     if method is None:
-        verb = "doesn't" if static_attribute(container.python_type(), "__setitem__") is None else "does not"
+        verb = "doesn't" if find_special(tx, container.python_type(), "__setitem__") is None else "does not"
         tx.raise_(TypeError, f"'{container.type_name()}' object {verb} support item deletion")
     container.call_method(tx, "__delitem__", [key.realize()], {})
 
@@ -305,6 +305,6 @@ _register([operator.delitem], 2, _delitem_handler)
 def _concat(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
     if len(args) != 2 or kwargs:
         run_model(tx, operator.concat, *[None] * len(args), **dict.fromkeys(kwargs))
-    if static_attribute(args[0].python_type(), "__getitem__") is None:
+    if find_special(tx, args[0].python_type(), "__getitem__") is None:
         tx.raise_(TypeError, f"'{args[0].type_name()}' object can't be concatenated")
     return binary_op(tx, operator.add, args[0], args[1])

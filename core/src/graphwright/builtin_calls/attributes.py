@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from graphwright import graph_breaks as gb
 from graphwright.builtin_calls.containers import check
 from graphwright.builtin_calls.registry import handles
-from graphwright.builtin_calls.special_methods import static_attribute
+from graphwright.builtin_calls.special_methods import find_special
 from graphwright.exc import ObservedException
 from graphwright.graph_breaks import GraphBreakKind
 from graphwright.variables.base import Kwargs, Tx, VariableTracker
@@ -93,7 +93,7 @@ def hash_of(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
     kind = value.python_type()
     if value.is_python_constant() and not issubclass(kind, type):
         return constant_call(tx, hash, [value.as_python_constant()])
-    found = static_attribute(kind, "__hash__")
+    found = find_special(tx, kind, "__hash__")
     if found is None or found[0] is None:
         tx.raise_(TypeError, f"unhashable type: '{value.type_name()}'")
     if found[1] is not object and callable(found[0]) and hasattr(found[0], "__code__"):

@@ -15,7 +15,7 @@ from graphwright.variables.constant import ConstantVariable
 from graphwright.variables.container import backing, try_snapshot
 from graphwright.variables.dict import DictVariable, MappingProxyVariable, merge
 from graphwright.variables.iterator_tools import iterator_of
-from graphwright.variables.method_table import index_value, run_model, type_example
+from graphwright.variables.method_table import index_value, run_model, type_example, type_has
 from graphwright.variables.sequence import DequeVariable, ListVariable, RangeVariable, SliceVariable, TupleVariable
 from graphwright.variables.set import FrozenSetVariable, SetVariable, as_set
 from graphwright.variables.set import copy_of as copy_of_set
@@ -99,7 +99,7 @@ def callable_value(vt: VariableTracker) -> bool:
     """`callable(value)`."""
     if vt.is_python_constant() and not isinstance(vt, (TupleVariable, FrozenSetVariable)):
         return callable(vt.as_python_constant())
-    return hasattr(vt.python_type(), "__call__")
+    return type_has(vt.python_type(), "__call__")
 
 
 @handles(dict.fromkeys)
@@ -177,9 +177,8 @@ def make_slice(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
     """`slice(...)`."""
     check(tx, slice, args, kwargs, 1, 3)
     none = tx.wrap(None)
-    if len(args) == 1:
-        return SliceVariable(none, args[0], none)
-    return SliceVariable(*args, *[none] * (3 - len(args)))
+    start, stop, step = [none, args[0], none] if len(args) == 1 else [*args, none][:3]
+    return SliceVariable(start, stop, step)
 
 
 # ------------------------------------------------------------------ functions over all items
@@ -190,7 +189,7 @@ def length(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
     """`len(x)`."""
     check(tx, len, args, kwargs, 1, 1)
     value = args[0]
-    if not defines(value.python_type(), "__len__"):
+    if not defines(tx, value.python_type(), "__len__"):
         tx.raise_(TypeError, f"object of type '{value.type_name()}' has no len()")
     result = value.length(tx).realize()
     if result.is_python_constant():
@@ -252,12 +251,13 @@ def _extreme(tx: Tx, pick: Any, args: VTs, kwargs: Kwargs) -> VariableTracker:
 
 @handles(sum)
 def total(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
-    """`sum(iterable, start)`: numbers known now are added by Python itself, whose float sums are more exact since 3.12."""
+    """`sum(iterable, start)`; Python itself adds numbers known now: its sums of floats are more exact since 3.12."""
     check(tx, sum, args, kwargs, 1, 2, ("start",))
     start = args[1] if len(args) > 1 else kwargs.get("start", ConstantVariable(0))
     if issubclass(start.python_type(), (str, bytes, bytearray)):
         refuse(tx, sum, [tx.wrap(()), start], {})
-    result, numbers = start, []
+    result = start
+    numbers: list[Any] = []
     iterator = drain(tx, iterator_of(tx, args[0]))
     if _is_number(start):
         for item in iterator:

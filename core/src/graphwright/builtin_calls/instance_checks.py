@@ -12,9 +12,10 @@ import torch
 from graphwright import graph_breaks as gb
 from graphwright.builtin_calls.containers import callable_value, check
 from graphwright.builtin_calls.registry import handles
-from graphwright.builtin_calls.special_methods import static_attribute
+from graphwright.builtin_calls.special_methods import find_special
 from graphwright.trust import is_trusted_class
 from graphwright.variables.base import Kwargs, Tx, VariableTracker
+from graphwright.variables.comparison import UNKNOWN, known_object
 from graphwright.variables.method_table import run_model
 
 VTs = list[VariableTracker]
@@ -43,6 +44,9 @@ def is_subclass(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
 def _class_info(tx: Tx, vt: VariableTracker) -> Any:
     if vt.is_python_constant():
         return vt.as_python_constant()
+    known = known_object(vt)
+    if known is not UNKNOWN:
+        return known
     if issubclass(vt.python_type(), (tuple, type)):
         tx.graph_break(gb.UNKNOWN_COMPARISON, "class check against classes that are not known while capturing")
     run_model(tx, isinstance, None, object())
@@ -61,7 +65,7 @@ def instance_of(tx: Tx, vt: VariableTracker, cls: Any) -> bool:
         run_model(tx, isinstance, None, cls)
         return bool(run_model(tx, issubclass, kind, cls))
     meta = type(cls)
-    check_method = static_attribute(meta, "__instancecheck__")
+    check_method = find_special(tx, meta, "__instancecheck__")
     assert check_method is not None
     owner = check_method[1]
     if owner is type:
@@ -73,7 +77,9 @@ def instance_of(tx: Tx, vt: VariableTracker, cls: Any) -> bool:
     if meta in _PARAMETER_METAS:
         return issubclass(kind, cls)
     if meta.__module__.startswith("torch") or not isinstance(check_method[0], types.FunctionType):
-        tx.graph_break(gb.UNKNOWN_COMPARISON, f"isinstance with {cls.__module__}.{cls.__qualname__}, which checks in its own way")
+        tx.graph_break(
+            gb.UNKNOWN_COMPARISON, f"isinstance with {cls.__module__}.{cls.__qualname__}, which checks in its own way"
+        )
     own = tx.wrap(meta).getattr(tx, "__instancecheck__")
     return tx.call(own, [tx.wrap(cls), vt]).realize().truth(tx)
 
@@ -81,7 +87,7 @@ def instance_of(tx: Tx, vt: VariableTracker, cls: Any) -> bool:
 def _claimed_class(tx: Tx, vt: VariableTracker) -> type:
     """`vt.__class__`, which a property may make a lie."""
     kind = vt.python_type()
-    found = static_attribute(kind, "__class__")
+    found = find_special(tx, kind, "__class__")
     if found is None or found[1] is object:
         return kind
     claimed = vt.getattr(tx, "__class__").realize()
@@ -109,8 +115,8 @@ def subclass_of(tx: Tx, kind: Any, cls: Any) -> bool:
     if isinstance(cls, types.UnionType):
         return any(subclass_of(tx, kind, c) for c in cls.__args__)
     if isinstance(cls, type):
-        found = static_attribute(type(cls), "__subclasscheck__")
-        hook = static_attribute(cls, "__subclasshook__")
+        found = find_special(tx, type(cls), "__subclasscheck__")
+        hook = find_special(tx, cls, "__subclasshook__")
         own_check = found is not None and not (found[1] is type or is_trusted_class(found[1]))
         own_hook = hook is not None and not is_trusted_class(hook[1])
         if own_check or own_hook:

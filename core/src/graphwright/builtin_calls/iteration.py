@@ -8,7 +8,7 @@ from typing import Any
 
 from graphwright.builtin_calls.containers import callable_value, check, items_of
 from graphwright.builtin_calls.registry import handles
-from graphwright.builtin_calls.special_methods import defines, lift, static_attribute
+from graphwright.builtin_calls.special_methods import defines, find_special, lift
 from graphwright.variables.base import Kwargs, Tx, VariableTracker, try_next
 from graphwright.variables.constant import ConstantVariable
 from graphwright.variables.iterator import LiveIterator, SequenceIterator
@@ -28,7 +28,7 @@ from graphwright.variables.iterator_tools import (
     ZipVariable,
     iterator_of,
 )
-from graphwright.variables.method_table import index_value, run_model
+from graphwright.variables.method_table import index_value, run_model, type_has
 from graphwright.variables.sequence import TupleVariable
 
 VTs = list[VariableTracker]
@@ -82,10 +82,11 @@ def reversed_iterator(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
     """`reversed(sequence)`."""
     check(tx, reversed, args, kwargs, 1, 1)
     value = lift(tx, args[0])
-    method = static_attribute(value.python_type(), "__reversed__")
+    kind = value.python_type()
+    method = find_special(tx, kind, "__reversed__")
     if method is not None and method[0] is not None:
         return value.call_method(tx, "__reversed__", [], {})
-    if method is not None or not defines(value.python_type(), "__getitem__") or hasattr(value.python_type(), "keys"):
+    if method is not None or not defines(tx, kind, "__getitem__") or type_has(kind, "keys"):
         tx.raise_(TypeError, f"'{value.type_name()}' object is not reversible")
     if isinstance(value, TupleVariable):
         return LiveIterator(value, lambda: value.items, reversed, step=-1)
@@ -104,7 +105,7 @@ def make_iterator(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
             tx.raise_(TypeError, "iter(v, w): v must be callable")
         return CallIterator(args[0], args[1])
     made = iterator_of(tx, args[0])
-    if not defines(made.python_type(), "__next__"):
+    if not defines(tx, made.python_type(), "__next__"):
         tx.raise_(TypeError, f"iter() returned non-iterator of type '{made.type_name()}'")
     return made
 
@@ -114,7 +115,7 @@ def next_item(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
     """`next(iterator, default)`."""
     check(tx, next, args, kwargs, 1, 2)
     iterator = args[0]
-    if not defines(iterator.python_type(), "__next__"):
+    if not defines(tx, iterator.python_type(), "__next__"):
         tx.raise_(TypeError, f"'{iterator.type_name()}' object is not an iterator")
     if len(args) == 1:
         return iterator.next_item(tx)

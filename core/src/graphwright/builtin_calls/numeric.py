@@ -15,7 +15,7 @@ from graphwright.builtin_calls.arithmetic import binary_op
 from graphwright.builtin_calls.containers import check, refuse
 from graphwright.builtin_calls.operator_rules import OPERATOR_RULES
 from graphwright.builtin_calls.registry import handles
-from graphwright.builtin_calls.special_methods import binary_special, call_special, static_attribute
+from graphwright.builtin_calls.special_methods import binary_special, call_special, find_special
 from graphwright.variables.base import Kwargs, Tx, VariableTracker
 from graphwright.variables.constant import constant_call
 from graphwright.variables.container import try_snapshot
@@ -53,7 +53,7 @@ def _register_conversion(fn: Any, *methods: str) -> None:
             return found
         if len(args) == 1 and not kwargs:
             for name in methods:
-                if static_attribute(args[0].python_type(), name) is not None:
+                if find_special(tx, args[0].python_type(), name) is not None:
                     return _converted(tx, fn, args[0], name)
         refuse(tx, fn, args, kwargs)
         tx.graph_break(gb.UNKNOWN_CALL, f"{fn.__name__}() of a {args[0].type_name()}")
@@ -163,7 +163,7 @@ def _register_pure(fn: Any) -> None:
         if found is not None or len(args) != 1:
             return found
         name = _ROUNDING.get(fn)
-        if name is not None and static_attribute(args[0].python_type(), name) is not None:
+        if name is not None and find_special(tx, args[0].python_type(), name) is not None:
             return call_special(tx, args[0], name)
         if isinstance(getattr(fn, "__self__", None), types.ModuleType) and fn.__module__ in ("math", "cmath"):
             return _as_float(tx, fn, args[0])
@@ -172,7 +172,7 @@ def _register_pure(fn: Any) -> None:
 
 def _as_float(tx: Tx, fn: Any, value: VariableTracker) -> VariableTracker | None:
     """A function of `math` on an object that converts itself to a float."""
-    if static_attribute(value.python_type(), "__float__") is None:
+    if find_special(tx, value.python_type(), "__float__") is None:
         return None
     number = tx.call(tx.wrap(float), [value]).realize()
     return constant_call(tx, fn, [number.as_python_constant()]) if number.is_python_constant() else None

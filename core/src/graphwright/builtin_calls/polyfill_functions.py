@@ -85,12 +85,10 @@ def pairwise(iterable: Iterable[Any], /) -> Iterator[tuple[Any, Any]]:
 
 
 def _pairwise(iterator: Iterator[Any]) -> Iterator[tuple[Any, Any]]:
-    for before in iterator:
-        break
-    else:
-        return
+    nothing = before = object()
     for item in iterator:
-        yield before, item
+        if before is not nothing:
+            yield before, item
         before = item
 
 
@@ -217,11 +215,9 @@ def count_of(a: Iterable[Any], b: Any, /) -> int:
 
 def index_of(a: Iterable[Any], b: Any, /) -> int:
     """`operator.indexOf`."""
-    position = 0
-    for item in a:
+    for position, item in enumerate(a):
         if item is b or item == b:
             return position
-        position += 1
     raise ValueError("sequence.index(x): x not in sequence")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from graphwright import graph_breaks as gb
 from graphwright.variables.base import Kwargs, Tx, VariableTracker
@@ -89,7 +89,7 @@ def _only(handler: PartialHandler, fn: Any) -> Handler:
     return call
 
 
-def _refuse(tx: Tx, fn: Any, args: VTs) -> Any:
+def _refuse(tx: Tx, fn: Any, args: VTs) -> NoReturn:
     kinds = ", ".join(a.type_name() for a in args)
     tx.graph_break(gb.UNKNOWN_CALL, f"call of {getattr(fn, '__qualname__', fn)!s}({kinds})")
 

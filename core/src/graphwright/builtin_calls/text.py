@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import reprlib
 import types
 from typing import Any
 
 from graphwright import graph_breaks as gb
 from graphwright.builtin_calls.containers import check
 from graphwright.builtin_calls.registry import handles
-from graphwright.builtin_calls.special_methods import is_tensor, static_attribute
+from graphwright.builtin_calls.special_methods import find_special, is_tensor
 from graphwright.trust import is_trusted_class
 from graphwright.variables.base import Kwargs, Tx, VariableTracker
 from graphwright.variables.constant import ConstantVariable, constant_call, format_with
@@ -21,28 +23,49 @@ VTs = list[VariableTracker]
 
 def repr_of(tx: Tx, value: VariableTracker) -> VariableTracker:
     """`repr(value)`."""
-    if isinstance(value, ConstantVariable) or _is_plain_class(value):
+    if isinstance(value, ConstantVariable) or _is_plain_class(tx, value):
         return constant_call(tx, repr, [value.as_python_constant()])
+    guarded = find_special(tx, value.python_type(), "__repr__")
+    if guarded is not None and getattr(guarded[0], "__code__", None) in _RECURSION_GUARDS:
+        return _repr_once(tx, value, guarded[0].__wrapped__)
     return _by_method(tx, value, "__repr__")
+
+
+_RECURSION_GUARDS = (
+    reprlib.recursive_repr()(repr).__code__,
+    dataclasses.make_dataclass("_Example", []).__repr__.__code__,
+)
+"""Code of the wrappers that keep a `__repr__` from running into itself, by object address and thread."""
+
+
+def _repr_once(tx: Tx, value: VariableTracker, fn: types.FunctionType) -> VariableTracker:
+    """Call a `__repr__` from under its recursion guard; here the variable itself tells that it is being shown."""
+    if value.__dict__.get("being_shown", False):
+        return ConstantVariable("...")
+    value.__dict__["being_shown"] = True
+    try:
+        return tx.call(tx.wrap(fn), [value]).realize()
+    finally:
+        value.__dict__["being_shown"] = False
 
 
 def str_of(tx: Tx, value: VariableTracker) -> VariableTracker:
     """`str(value)`."""
     if isinstance(value, ConstantVariable):
         return constant_call(tx, str, [value.value])
-    found = static_attribute(value.python_type(), "__str__")
+    found = find_special(tx, value.python_type(), "__str__")
     if found is None or found[1] is object:
         return repr_of(tx, value)
     return _by_method(tx, value, "__str__")
 
 
-def _is_plain_class(value: VariableTracker) -> bool:
+def _is_plain_class(tx: Tx, value: VariableTracker) -> bool:
     """Whether a value is a class, or a type expression, whose text says its name and nothing else."""
     if not value.is_python_constant() or isinstance(value, ContainerVariable):
         return False
     known = value.as_python_constant()
     if isinstance(known, type):
-        found = static_attribute(type(known), "__repr__")
+        found = find_special(tx, type(known), "__repr__")
         return found is not None and is_trusted_class(found[1])
     return isinstance(known, (types.UnionType, types.GenericAlias)) or type(known).__module__ == "typing"
 
@@ -51,7 +74,7 @@ def _by_method(tx: Tx, value: VariableTracker, name: str) -> VariableTracker:
     kind = value.python_type()
     if is_tensor(value):
         tx.graph_break(gb.DATA_DEPENDENT_VALUE, "text of a tensor")
-    found = static_attribute(kind, name)
+    found = find_special(tx, kind, name)
     shows_address = found is None or found[1] is object or issubclass(kind, _WITH_ADDRESS)
     if shows_address and not isinstance(value, ContainerVariable):
         tx.graph_break(gb.UNSUPPORTED_VALUE, f"text of a {value.type_name()}, which shows its address")
@@ -61,7 +84,13 @@ def _by_method(tx: Tx, value: VariableTracker, name: str) -> VariableTracker:
     return result
 
 
-_WITH_ADDRESS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.MethodWrapperType, types.GeneratorType)
+_WITH_ADDRESS = (
+    types.FunctionType,
+    types.MethodType,
+    types.BuiltinFunctionType,
+    types.MethodWrapperType,
+    types.GeneratorType,
+)
 
 
 @handles(repr)
@@ -115,7 +144,7 @@ def make_format(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
     text = _known_text(tx, spec)
     if isinstance(value, ConstantVariable):
         return constant_call(tx, format, [value.value, text])
-    found = static_attribute(value.python_type(), "__format__")
+    found = find_special(tx, value.python_type(), "__format__")
     if is_tensor(value):
         tx.graph_break(gb.DATA_DEPENDENT_VALUE, "text of a tensor")
     if found is not None and found[1] is not object:

@@ -61,6 +61,8 @@ class FakeValues:
         except UNSUPPORTED_FAKE_ERRORS as error:
             raise FakeFailure(gb.UNSUPPORTED_TORCH, f"{what} cannot be run on fake tensors: {error}") from error
         except Exception as error:
+            if "data is not allocated yet" in str(error):  # C++ code that reads values past the dispatcher
+                raise FakeFailure(gb.DATA_DEPENDENT_VALUE, f"{what} needs the values of a tensor") from error
             raise FakeFailure(gb.TORCH_OP_FAILED, f"{what} raises {type(error).__name__}: {error}") from error
 
 

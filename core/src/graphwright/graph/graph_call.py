@@ -47,8 +47,10 @@ def call_backend(backend: CompilingBackend, graph: FinishedGraph, context: Traci
         raise ValueError(f"graph {graph.name} computes nothing; there is nothing to compile")
     try:
         with contextlib.ExitStack() as state:
-            for manager in (process_state_kept(), under(graph.entry_state), tracing(context), quiet_grad_access()):
-                state.enter_context(manager)
+            state.enter_context(process_state_kept())
+            state.enter_context(under(graph.entry_state))
+            state.enter_context(tracing(context))
+            state.enter_context(quiet_grad_access(*graph.example_inputs))
             if _trains_lstm(module, graph.example_inputs):
                 state.enter_context(onednn_off())
             compiled = backend.compile(module, graph.example_inputs)

@@ -146,7 +146,7 @@ def backing(vt: VariableTracker, kind: type[V]) -> V | None:
 
 
 def holds_others(items: Iterable[VariableTracker]) -> bool:
-    """Whether a value made inside, other than constants and tensors, is among the items: the start of a cycle, maybe."""
+    """Whether something made inside, other than constants and tensors, is among the items: maybe part of a cycle."""
     return any(
         item.source is None and not item.is_python_constant() and not issubclass(item.python_type(), torch.Tensor)
         for item in items

@@ -12,7 +12,7 @@ from graphwright.variables.constant import ConstantVariable
 from graphwright.variables.container import backing, define_common, define_comparisons
 from graphwright.variables.dict_variable import DICT, DictVariable
 from graphwright.variables.dict_views import DictViewVariable, MappingProxyVariable
-from graphwright.variables.method_table import run_model, type_example
+from graphwright.variables.method_table import is_iterable_type, run_model, type_example, type_has
 from graphwright.variables.tuple import TupleVariable
 
 
@@ -168,19 +168,19 @@ def merge(tx: Tx, self: DictVariable, other: VariableTracker) -> None:
 
 def _overrides(value: VariableTracker) -> bool:
     """Whether a dict subclass iterates in its own way; Python then goes through its `keys`."""
-    kind = value.python_type()
+    kind: Any = value.python_type()
     return kind.__iter__ not in (dict.__iter__, collections.OrderedDict.__iter__)
 
 
 def _has_keys(value: VariableTracker) -> bool:
-    return isinstance(value, MappingProxyVariable) or hasattr(value.python_type(), "keys")
+    return isinstance(value, MappingProxyVariable) or type_has(value.python_type(), "keys")
 
 
 def _merge_pairs(tx: Tx, self: DictVariable, pairs: VariableTracker) -> None:
     for position, pair in enumerate(drain(tx, pairs.iterate(tx).realize())):
         pair = pair.realize()
         kind = pair.python_type()
-        if not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
+        if not is_iterable_type(kind):
             _refuse_pair(tx, self, position, type_example(kind))
         items = pair.unpack(tx)
         if len(items) != 2:

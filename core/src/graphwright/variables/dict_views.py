@@ -178,9 +178,7 @@ def _compare(tx: Tx, op: Any, self: DictViewVariable, other: VariableTracker) ->
 
 
 def _all_in(tx: Tx, smaller: VariableTracker, bigger: VariableTracker) -> bool:
-    return all(
-        bigger.call_method(tx, "__contains__", [item], {}).realize().truth(tx) for item in smaller.unpack(tx)
-    )
+    return all(bigger.call_method(tx, "__contains__", [item], {}).realize().truth(tx) for item in smaller.unpack(tx))
 
 
 def _no_comparison(tx: Tx, op: Any, self: DictViewVariable, other: VariableTracker) -> VariableTracker | None:
@@ -231,7 +229,18 @@ class MappingProxyVariable(ContainerVariable):
         emit.op("call", 1)
 
 
-_FORWARDED = ("get", "keys", "values", "items", "copy", "__getitem__", "__contains__", "__reversed__", "__or__", "__ror__")
+_FORWARDED = (
+    "get",
+    "keys",
+    "values",
+    "items",
+    "copy",
+    "__getitem__",
+    "__contains__",
+    "__reversed__",
+    "__or__",
+    "__ror__",
+)
 
 
 def _forwarded(name: str) -> None:

@@ -86,7 +86,7 @@ def _normal_dict(value: dict[Any, Any]) -> dict[str, Any]:
     return {k: _normal(v) for k, v in value.items()}
 
 
-def _refuse_enum(value: enum.Enum) -> Any:
+def _of_enum(value: Any) -> Any:
     # Torch sees the number or string in an enum member that is also one; another member means nothing to it.
     for kind in (int, str, float):
         if isinstance(value, kind):
@@ -100,7 +100,7 @@ _CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] =
     (range, list),
     (slice, lambda value: slice(_normal(value.start), _normal(value.stop), _normal(value.step))),
     (dict, _normal_dict),
-    (enum.Enum, _refuse_enum),
+    (enum.Enum, _of_enum),
     (np.generic, lambda value: _normal(value.item())),
     (int, int),
     (float, float),

@@ -112,7 +112,7 @@ class SequenceIterator(IteratorVariable):
         emit.op("call", 1)
 
 
-_MAKERS = {type(iter([])): "build_list", type(iter(())): "build_tuple"}
+_MAKERS: dict[type, str] = {type(iter([])): "build_list", type(iter(())): "build_tuple"}
 
 
 class LiveIterator(IteratorVariable):

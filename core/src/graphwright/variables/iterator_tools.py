@@ -302,21 +302,19 @@ class IsliceVariable(IteratorVariable):
             return None
         while self.taken < self.next_wanted:
             if try_next(tx, self.inner) is None:
-                return self._end()
+                self.inner = None
+                return None
             self.taken += 1
-        if self.stop is not None and self.taken >= self.stop:
-            return self._end()
-        item = try_next(tx, self.inner)
+        ended = self.stop is not None and self.taken >= self.stop
+        item = None if ended else try_next(tx, self.inner)
         if item is None:
-            return self._end()
+            self.inner = None
+            return None
         self.taken += 1
         self.next_wanted += self.step
         if self.stop is not None and self.next_wanted > self.stop:
             self.next_wanted = self.stop
         return item
-
-    def _end(self) -> None:
-        self.inner = None
 
 
 class PoolVariable(IteratorVariable):
@@ -347,7 +345,9 @@ class GetterVariable(VariableTracker):
         kwargs: keywords that a methodcaller passes on.
     """
 
-    def __init__(self, kind: Callable[..., Any], args: list[VariableTracker], kwargs: Kwargs, source: Any = None) -> None:
+    def __init__(
+        self, kind: Callable[..., Any], args: list[VariableTracker], kwargs: Kwargs, source: Any = None
+    ) -> None:
         self.kind: Any = kind
         self.args = args
         self.kwargs = kwargs

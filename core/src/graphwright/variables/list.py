@@ -19,7 +19,7 @@ from graphwright.variables.container import (
     shadow_of,
 )
 from graphwright.variables.iterator import LiveIterator
-from graphwright.variables.method_table import MethodTable, index_value, run_model
+from graphwright.variables.method_table import MethodTable, index_value, is_iterable_type, run_model
 from graphwright.variables.ranges import SliceVariable, slice_value
 from graphwright.variables.sorting import sorted_items
 from graphwright.variables.standin import Probe
@@ -244,8 +244,7 @@ def _setitem(tx: Tx, self: ListVariable, args: Args, kwargs: Kwargs) -> Variable
 def _assigned(tx: Tx, values: VariableTracker, position: slice) -> list[VariableTracker]:
     """What is assigned to a slice."""
     values = values.realize()
-    kind = values.python_type()
-    if not hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__"):
+    if not is_iterable_type(values.python_type()):
         run_model(tx, operator.setitem, [], position, object())
     return values.unpack(tx)
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from graphwright import graph_breaks as gb
-from graphwright.exc import GraphBreak, NotConstant, ObservedException
+from graphwright.exc import GraphBreak, GraphwrightError, NotConstant, NotProxyable, ObservedException
 from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker
 
 Method = Callable[[Tx, Any, list[VariableTracker], Kwargs], VariableTracker]
-SIGNALS = (ObservedException, GraphBreak)
-"""What must pass through every handler untouched."""
+SIGNALS = (ObservedException, GraphBreak, NotConstant, NotProxyable, GraphwrightError)
+"""What must pass through Python's own algorithms untouched."""
 
 
 def run_model(tx: Tx, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -31,12 +31,22 @@ def index_value(tx: Tx, value: VariableTracker) -> Any:
     value = value.realize()
     if value.is_python_constant():
         return value.as_python_constant()
-    if hasattr(value.python_type(), "__index__"):
+    if type_has(value.python_type(), "__index__"):
         result = value.call_method(tx, "__index__", [], {}).realize()
         if result.is_python_constant():
             return result.as_python_constant()
         tx.graph_break(gb.UNSUPPORTED_VALUE, f"index of a {value.type_name()} that is not known while capturing")
     return type_example(value.python_type())
+
+
+def type_has(cls: type, name: str) -> bool:
+    """Whether a class or its bases define a name; unlike `hasattr`, the metaclass has no say."""
+    return any(name in base.__dict__ for base in cls.__mro__)
+
+
+def is_iterable_type(cls: type) -> bool:
+    """Whether `iter` accepts instances of a class."""
+    return type_has(cls, "__iter__") or type_has(cls, "__getitem__")
 
 
 def type_example(kind: type) -> Any:

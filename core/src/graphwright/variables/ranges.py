@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from typing import Any
 
 from graphwright.sources import Source
@@ -194,7 +195,7 @@ class SliceVariable(ContainerVariable):
         tx.raise_(TypeError, "'slice' object is not iterable")
 
     def hash_key(self, tx: Tx) -> Any:
-        if slice.__hash__ is None:
+        if sys.version_info < (3, 12):
             return super().hash_key(tx)
         return (slice, *(p.hash_key(tx) for p in self.parts()))
 

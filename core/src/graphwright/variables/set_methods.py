@@ -11,7 +11,7 @@ from graphwright import graph_breaks as gb
 from graphwright.variables.base import Args, Kwargs, Tx, VariableTracker, drain
 from graphwright.variables.container import define_common, define_comparisons
 from graphwright.variables.dict_variable import DictVariable
-from graphwright.variables.method_table import run_model
+from graphwright.variables.method_table import Method, run_model
 from graphwright.variables.set_variable import FROZENSET, SET, FrozenSetVariable, SetVariable, as_set
 
 
@@ -75,8 +75,8 @@ def _kind(value: SetVariable) -> type[SetVariable]:
 # ------------------------------------------------------------------ both kinds
 
 
-def _both(*names: str, least: int = 0, most: int | None = None) -> Any:
-    def enter(method: Any) -> Any:
+def _both(*names: str, least: int = 0, most: int | None = None) -> Callable[[Method], Method]:
+    def enter(method: Method) -> Method:
         SET.define(*names, least=least, most=most)(method)
         return FROZENSET.define(*names, least=least, most=most)(method)
 
@@ -261,4 +261,4 @@ def _symmetric_difference_update(tx: Tx, self: SetVariable, args: Args, kwargs: 
 @SET.define("__init__", most=1)
 def _init(tx: Tx, self: SetVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     _clear(tx, self, [], {})
-    return _update(tx, self, args, {})
+    return _update(tx, self, list(args), {})

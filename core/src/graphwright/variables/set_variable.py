@@ -67,7 +67,7 @@ class SetVariable(ContainerVariable):
     @classmethod
     def outside(cls, tx: Tx, value: Any, source: Source) -> SetVariable:
         """The variable of a set that came from outside: its items and their order are guarded."""
-        real = list(cls.cls.__iter__(value))
+        real = list((frozenset if cls.cls is frozenset else set).__iter__(value))
         tx.capture.guards.add(source, "keys", tuple(real)) if real else tx.capture.guards.add(source, "len", 0)
         self = cls()
         self.source = source

@@ -52,4 +52,5 @@ def extreme(
 ) -> VariableTracker:
     """`min` or `max` (`pick`) of at least one item: the first of equals."""
     ranks = orderables(tx, keys_of(tx, items, key))
-    return items[run_model(tx, pick, range(len(items)), key=ranks.__getitem__)]
+    chosen: int = run_model(tx, pick, range(len(items)), key=ranks.__getitem__)
+    return items[chosen]

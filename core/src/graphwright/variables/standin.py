@@ -6,12 +6,33 @@ objects whose special methods ask the translator.
 
 from __future__ import annotations
 
+import functools
 import operator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 from graphwright import graph_breaks as gb
+from graphwright.exc import GraphBreak, GraphwrightError, InternalError, NotConstant, NotProxyable, ObservedException
 from graphwright.variables.base import Tx, VariableTracker
 from graphwright.variables.comparison import compare, equal
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def called_back(method: Callable[P, T]) -> Callable[P, T]:
+    """Keep a bug of ours in a method that Python calls back from being taken for an exception of the traced program."""
+
+    @functools.wraps(method)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return method(*args, **kwargs)
+        except (ObservedException, GraphBreak, NotConstant, NotProxyable, GraphwrightError):
+            raise
+        except Exception as error:
+            raise InternalError(f"{type(error).__name__} in {method.__qualname__}: {error}") from error
+
+    return guarded
 
 
 class Orderable:
@@ -24,12 +45,15 @@ class Orderable:
         self.tx = tx
         self.vt = vt
 
+    @called_back
     def __lt__(self, other: Orderable) -> bool:
         return compare(self.tx, operator.lt, self.vt, other.vt).truth(self.tx)
 
+    @called_back
     def __gt__(self, other: Orderable) -> bool:
         return compare(self.tx, operator.gt, self.vt, other.vt).truth(self.tx)
 
+    @called_back
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Orderable) and compare(self.tx, operator.eq, self.vt, other.vt).truth(self.tx)
 
@@ -44,9 +68,11 @@ class Probe:
         self.tx = tx
         self.vt = vt
 
+    @called_back
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Probe) and equal(self.tx, self.vt, other.vt)
 
+    @called_back
     def __repr__(self) -> str:
         text = self.tx.call(self.tx.wrap(repr), [self.vt]).realize()
         return str(text.as_python_constant()) if text.is_python_constant() else f"<{self.vt.type_name()}>"
@@ -71,19 +97,24 @@ class Formattable:
         object.__setattr__(self, "_tx", tx)
         object.__setattr__(self, "_vt", vt)
 
+    @called_back
     def __str__(self) -> str:
         return _text(self, str)
 
+    @called_back
     def __repr__(self) -> str:
         return _text(self, repr)
 
+    @called_back
     def __format__(self, spec: str) -> str:
         return _text(self, format, spec)
 
+    @called_back
     def __getattribute__(self, name: str) -> Any:
         tx, vt = _parts(self)
         return formattable(tx, vt.getattr(tx, name).realize())
 
+    @called_back
     def __getitem__(self, key: Any) -> Any:
         tx, vt = _parts(self)
         return formattable(tx, tx.call(tx.wrap(operator.getitem), [vt, tx.wrap(key)]).realize())

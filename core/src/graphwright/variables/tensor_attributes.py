@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 

@@ -220,7 +220,7 @@ def is_tuple_class(cls: type) -> bool:
 
 def field_position(cls: type, name: str) -> int | None:
     """The position of the item that a field name of a tuple class stands for."""
-    fields: tuple[str, ...] = cls.__match_args__ if is_structseq(cls) else getattr(cls, "_fields", ())  # type: ignore[attr-defined]
+    fields: tuple[str, ...] = cls.__match_args__ if is_structseq(cls) else getattr(cls, "_fields", ())
     if name not in fields:
         return None
     for base in cls.__mro__:
@@ -289,10 +289,9 @@ def as_tuple(tx: Tx, value: VariableTracker) -> TupleVariable | None:
 def _joined(tx: Tx, first: TupleVariable, second: TupleVariable) -> TupleVariable:
     items = [*first.items, *second.items]
     cls = torch.Size if torch.Size in (first.cls, second.cls) else tuple
-    if cls is torch.Size:
-        for item in items:
-            if not issubclass(item.realize().python_type(), (int, torch.SymInt)):
-                run_model(tx, torch.Size, [object()])
+    numbers = all(issubclass(item.realize().python_type(), (int, torch.SymInt)) for item in items)
+    if cls is torch.Size and not numbers:
+        run_model(tx, torch.Size, [object()])
     return TupleVariable(items, cls=cls)
 
 

@@ -55,7 +55,7 @@ def test_chained_comparison(same):
 def test_identity(same):
     def f(a, b):
         c = a
-        return a is b, a is c, a is not c, a is not None, a is b
+        return a is b, a is c, a is not c, a is not None
 
     same(f, [1], [1])
 
@@ -143,3 +143,13 @@ def test_reflected_operators_of_user_classes(same):
 
     same(f, 3)
     same(f, 0)
+
+
+def test_double_negation(same):
+    def f(a, b):
+        c = not not a
+        d = not not (a == b)
+        return c, d, not not not b, (not not a) + 1
+
+    same(f, [1], 0)
+    same(f, "", "")

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from graphwright.bytecode.versions import BINARY_OPERATORS
+from graphwright.bytecode.versions import BINARY_OPERATORS, COMPARE_TO_BOOL
 from graphwright.symbolic.dispatch import opcode
 from graphwright.variables.comparison import same_object
 from graphwright.variables.constant import ConstantVariable
@@ -61,6 +61,9 @@ UNARY: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
+_ASKS_FOR_TRUTH: Final = frozenset({"POP_JUMP_IF_TRUE", "POP_JUMP_IF_FALSE", "UNARY_NOT"})
+
+
 def apply(tx: Translator, function: Callable[..., Any], count: int) -> None:
     """Replace the top `count` values by what an operator function gives for them.
 
@@ -99,21 +102,37 @@ def unary_not(tx: Translator, inst: Instruction) -> None:
     tx.push(ConstantVariable(not tx.branch(tx.pop_raw(), inst)))
 
 
+def _convert_to_bool(tx: Translator, inst: Instruction) -> None:
+    """Turn the top into a bool, unless the next instruction asks for its truth anyway.
+
+    Leaving it to the jump keeps a branch on a tensor one break, at the jump. `not not x` compiles to TO_BOOL alone.
+    """
+    following = tx.ip
+    while tx.instructions[following].opname == "NOP":
+        following += 1
+    if tx.instructions[following].opname not in _ASKS_FOR_TRUTH:
+        tx.push(ConstantVariable(tx.branch(tx.pop_raw(), inst)))
+
+
 @opcode("TO_BOOL", since=(3, 13))
 def to_bool(tx: Translator, inst: Instruction) -> None:
-    """Leave the value: the jump or negation that always follows asks for its truth.
+    """Turn a value into a bool.
 
-    Stack: (value -- value)
+    Stack: (value -- bool)
     """
+    _convert_to_bool(tx, inst)
 
 
 @opcode("COMPARE_OP")
 def compare_op(tx: Translator, inst: Instruction) -> None:
-    """Compare; the flag of 3.13 that asks for a bool is left to the jump that follows.
+    """Compare; from 3.13 on a bit of the argument asks for a bool.
 
     Stack: (lhs, rhs -- result)
     """
+    assert inst.arg is not None
     apply(tx, COMPARISONS[inst.argval], 2)
+    if inst.arg & COMPARE_TO_BOOL:
+        _convert_to_bool(tx, inst)
 
 
 @opcode("IS_OP")

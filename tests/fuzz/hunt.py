@@ -1,0 +1,68 @@
+"""Looks for programs whose compiled run differs from eager: `python tests/fuzz/hunt.py [--breaks] FIRST_SEED COUNT`."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from gwfuzz.choices import RandomChoices
+from gwfuzz.minimise import minimise
+from gwfuzz.program import ProgramGenerator
+from gwfuzz.runner import Report, check
+
+
+class TooSlow(BaseException):
+    """A program took too long."""
+
+
+def _alarm(number: int, frame: object) -> None:
+    raise TooSlow
+
+
+def guarded(source: str, backend: str, seconds: int = 60) -> Report:
+    signal.signal(signal.SIGALRM, _alarm)
+    signal.alarm(seconds)
+    try:
+        return check(source, backend)
+    except TooSlow:
+        return Report(difference=f"took more than {seconds} s")
+    finally:
+        signal.alarm(0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("first", type=int)
+    parser.add_argument("count", type=int)
+    parser.add_argument("--breaks", action="store_true")
+    parser.add_argument("--backend", default="eager")
+    parser.add_argument("--show", action="store_true", help="print each program")
+    parser.add_argument("--out", default="", help="folder for failing programs")
+    parser.add_argument("--no-minimise", action="store_true")
+    options = parser.parse_args()
+    totals: Counter[str] = Counter()
+    started = time.perf_counter()
+    for seed in range(options.first, options.first + options.count):
+        source = ProgramGenerator(RandomChoices(seed), breaks=options.breaks).source()
+        if options.show:
+            print(source)
+        report = guarded(source, options.backend)
+        totals.update(programs=1, with_ops=report.ops > 0, ops=report.ops, graphs=report.graphs, calls=report.calls)
+        totals.update(raised=report.raised, breaks=len(report.breaks), failures=report.difference is not None)
+        if report.difference is not None:
+            if not options.no_minimise:
+                source = minimise(source, report.difference, lambda text: guarded(text, options.backend, 20).difference)
+            print(f"---- seed {seed}: {report.difference}", flush=True)
+            if options.out:
+                Path(options.out, f"{seed}.py").write_text(f"# {report.difference}\n{source}")
+    print(dict(totals), f"{time.perf_counter() - started:.1f} s")
+
+
+if __name__ == "__main__":
+    main()
