@@ -16,8 +16,16 @@ setup(
             "graphwright._native",
             sources=SOURCES,
             depends=["csrc/native.h", "csrc/frame_compat.h"],
-            extra_compile_args=["-O2", "-std=gnu11", "-Wall", "-Wextra", "-Wno-missing-field-initializers",
-                                "-fno-strict-aliasing", "-fvisibility=hidden", *TLS_FLAGS],
+            extra_compile_args=[
+                "-O2",
+                "-std=gnu11",
+                "-Wall",
+                "-Wextra",
+                "-Wno-missing-field-initializers",
+                "-fno-strict-aliasing",
+                "-fvisibility=hidden",
+                *TLS_FLAGS,
+            ],
             libraries=["dl"] if platform.system() == "Linux" else [],
         )
     ]

@@ -74,6 +74,7 @@ static PyObject *run_entry(Compiled *c, Entry *entry, PyObject *const *flat, int
         HookFrame frame;
         bool hook = entry->needs_hook;
         if (hook) gw_hook_push(&frame, c->convert, c->key);
+        else gw_thread.suspended++; /* all it runs is the graph */
         int units = gw_enter_level();
  for (int i = 0; i < n; i++) argv[i + 1] = flat[i];
         argv[n + 1] = inputs;
@@ -81,6 +82,7 @@ static PyObject *run_entry(Compiled *c, Entry *entry, PyObject *const *flat, int
         result = PyObject_Vectorcall(fn, argv + 1, (size_t)(n + 2) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
         gw_leave_level(units);
         if (hook) gw_hook_pop(&frame);
+        else gw_thread.suspended--;
         Py_DECREF(fn);
     }
     if (argv != space) PyMem_Free(argv);

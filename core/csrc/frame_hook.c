@@ -71,15 +71,17 @@ static void uninstall(EvalFunction previous) {
 }
 
 void gw_hook_push(HookFrame *wish, PyObject *convert, PyObject *key) {
-    *wish = (HookFrame){convert, key, gw_thread.hook, false};
+    *wish = (HookFrame){convert, key, gw_thread.hook, false, gw_thread.suspended};
     if (!gw_hook_usable) return;
     gw_thread.hook = wish;
+    gw_thread.suspended = 0;
     install();
 }
 
 static void drop_innermost(void) {
     HookFrame *wish = gw_thread.hook;
     gw_thread.hook = wish->below;
+    gw_thread.suspended = wish->suspended;
     uninstall(gw_previous_eval());
     if (!wish->from_python) return;
     Py_DECREF(wish->convert);

@@ -103,8 +103,11 @@ PyObject *gw_run_frame(PyThreadState *ts, InterpreterFrame *frame, Entry *entry,
         Py_DECREF(entry);
         return gw_finish_frame(ts, frame, NULL);
     }
+    int alone = !entry->needs_hook; /* all it runs is the graph */
+    gw_thread.suspended += alone;
     if (!gw_force_by_call && retarget(ts, frame, entry->code)) result = run_in_place(ts, frame, n, inputs, extras);
     else result = run_by_call(ts, frame, entry, n, inputs, extras);
+    gw_thread.suspended -= alone;
     Py_DECREF(entry); /* kept until now: what the code uses may belong to the entry */
     return result;
 }

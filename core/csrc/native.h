@@ -263,6 +263,7 @@ typedef struct HookFrame {
     PyObject *convert, *key; /* borrowed from whoever pushed */
     struct HookFrame *below;
     bool from_python;        /* made by set_hook: owns its references and itself */
+    int suspended;           /* the thread's count before, which a wish sets to 0 */
 } HookFrame;
 
 typedef struct {

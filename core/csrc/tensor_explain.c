@@ -75,6 +75,8 @@ PyObject *gw_tensor_explain(const TensorSpec *spec, PyObject *value) {
         Meta meta;
         text = read_meta(value, &meta) ? explain_meta(spec, &meta) : PyUnicode_FromString("metadata cannot be read");
     }
+    if (!text && !PyErr_Occurred() && !spec->snapshot && !same_keys(spec, value))
+        text = PyUnicode_FromString("dispatch keys mismatch: one is an inference tensor, a functorch wrapper or the like");
     return text || PyErr_Occurred() ? text : Py_NewRef(Py_None);
 }
 

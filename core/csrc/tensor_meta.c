@@ -23,9 +23,10 @@ bool gw_is_plain_tensor_type(PyTypeObject *type) {
 
 static void copy_tail(TensorSpec *spec, PyObject *example) {
     const char *impl = impl_of(example);
-    spec->raw = gw_raw.on && gw_is_plain_tensor_type(Py_TYPE(example)) && spec->meta.has_strides && spec->meta.ndim <= MAX_INLINE_DIMS &&
+    spec->plain = gw_raw.on && gw_is_plain_tensor_type(Py_TYPE(example));
+    spec->raw = spec->plain && spec->meta.has_strides && spec->meta.ndim <= MAX_INLINE_DIMS &&
                 (const char *)spec->meta.sizes == impl + gw_raw.sizes;
-    for (int i = 0; spec->raw && i < TAIL_WORDS; i++) spec->tail[i] = word_at(impl + gw_raw.tail + 8 * i);
+    for (int i = 0; spec->plain && i < TAIL_WORDS; i++) spec->tail[i] = word_at(impl + gw_raw.tail + 8 * i);
 }
 
 static bool shim_can_read(PyObject *example, Meta *meta) {
@@ -177,7 +178,7 @@ int gw_tensor_check(const TensorSpec *spec, PyObject *value) {
     if (spec->snapshot) return check_python(spec, value);
     if (spec->raw && raw_equal(spec, impl_of(value))) return 1;
     Meta meta;
-    return read_meta(value, &meta) && flags_equal(&spec->meta, &meta) && (!meta.ndim || dims_equal(spec, &meta));
+    return same_keys(spec, value) && read_meta(value, &meta) && flags_equal(&spec->meta, &meta) && (!meta.ndim || dims_equal(spec, &meta));
 }
 
 /* ---- storages */

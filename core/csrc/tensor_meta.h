@@ -56,7 +56,8 @@ typedef struct {
 
 struct TensorSpec {
     Ref type;
-    bool raw;            /* the bytes below may be compared */
+    bool plain;          /* the tail below is known: dispatch keys must agree */
+    bool raw;            /* and the bytes of the implementation may be compared */
     uint64_t tail[TAIL_WORDS];
     bool dynamic;        /* some sizes are free, and with them all strides */
     Meta meta;
@@ -93,6 +94,11 @@ static inline bool flags_equal(const Meta *a, const Meta *b) {
     return a->dtype == b->dtype && a->device_type == b->device_type && a->device_index == b->device_index &&
            a->layout == b->layout && a->requires_grad == b->requires_grad && a->is_conj == b->is_conj &&
            a->is_neg == b->is_neg && a->ndim == b->ndim;
+}
+
+/* Dispatch keys tell inference tensors, functorch's wrappers and zero tensors, which nothing else here does. */
+static inline bool same_keys(const TensorSpec *spec, PyObject *value) {
+    return !spec->plain || word_at(impl_of(value) + gw_raw.tail + 16) == spec->tail[2];
 }
 
 /* The Python reader's tuple, its length checked. */

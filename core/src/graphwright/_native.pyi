@@ -44,9 +44,7 @@ class GuardTree:
     def fetch(self, args: tuple[Any, ...], function: FunctionType, /) -> tuple[Any, ...] | None:
         """The values of all slots, or None when a guard fails."""
 
-    def first_failure(
-        self, args: tuple[Any, ...], function: FunctionType, /
-    ) -> tuple[Path, tuple[Any, ...]] | None:
+    def first_failure(self, args: tuple[Any, ...], function: FunctionType, /) -> tuple[Path, tuple[Any, ...]] | None:
         """Path and check of the first guard that fails, or None.
 
         The check is as given, except: ``("tensor", text)`` with the difference in words, ``("fetch",)`` when the

@@ -22,6 +22,7 @@ from graphwright.exc import (
     Unsupported,
 )
 from graphwright.frame_compiler import FrameCompiler
+from graphwright.stance import allows_capture
 from graphwright.frame_filter import EXPECTED_CODE, is_worth_capturing, why_never_captured
 
 _MAX_FAILED_CAPTURES = 4
@@ -89,6 +90,8 @@ def convert_frame(function: FunctionType, args: tuple[object, ...], key: CacheKe
     over_limit = _check_limits(code, function, args, key, history)
     if over_limit is not None:
         return over_limit
+    if not allows_capture(code.co_qualname):
+        return None
     history.captures += 1
     compile_id = str(next(_numbers))
     events.emit(events.FrameStarted(function=code.co_qualname, location=_first_line(code), compile_id=compile_id))

@@ -68,13 +68,15 @@ def is_worth_capturing(function: FunctionType, args: tuple[object, ...]) -> bool
         return True
     if any(_holds_tensor(value) for value in args):
         return True
+    if args and isinstance(args[0], torch.nn.Module) and function.__code__.co_name == "forward":
+        return True
     names = function.__code__.co_names
     namespace = function.__globals__
     return any(namespace.get(name) is torch or _holds_tensor(namespace.get(name)) for name in names)
 
 
 def _holds_tensor(value: object) -> bool:
-    if isinstance(value, (torch.Tensor, torch.nn.Module)):
+    if isinstance(value, torch.Tensor):
         return True
     if type(value) in (list, tuple):
         return any(isinstance(v, torch.Tensor) for v in value)  # type: ignore[attr-defined]

@@ -31,6 +31,6 @@ def is_trusted_class(cls: type) -> bool:
 
 def is_looked_into(module_name: str | None) -> bool:
     """Whether functions of a module may be inlined; others are called by the interpreter, after a graph break."""
-    if not module_name:
+    if not module_name or module_name.startswith("graphwright.builtin_calls."):
         return True
     return not any(module_name == m or module_name.startswith(m + ".") for m in _NOT_LOOKED_INTO)

@@ -98,10 +98,6 @@ class Record:
     b: list
 
 
-class Number(int):
-    pass
-
-
 class Items(list):
     pass
 
@@ -209,7 +205,6 @@ TEXT = [
     lambda: repr(slice(1, 2)) + repr(range(3)),
     lambda: "abc".upper().startswith("A"),
     lambda: "a-b".partition("-"),
-    lambda: "aXb".translate(str.maketrans("X", "y")),
     lambda: hash("a") == hash("a"),
     lambda: hash((1, 2)) == hash((1, 2)),
     lambda: hash([1]),
@@ -221,7 +216,6 @@ CHECKS = [
     lambda: isinstance([], collections.abc.Sequence) and isinstance({}, collections.abc.Mapping),
     lambda: isinstance(Money(1), collections.abc.Sized) and not isinstance(1, collections.abc.Hashable) is True,
     lambda: isinstance(1, int | None) and isinstance(None, int | None),
-    lambda: isinstance(1, typing.Optional[int]),
     lambda: isinstance([], list[int]),
     lambda: isinstance(1, 5),
     lambda: isinstance(Child(1), Money) and not isinstance(Money(1), Child),
@@ -246,7 +240,6 @@ CHECKS = [
     lambda: [c.name for c in Color] + [len(Color)],
     lambda: Level.LOW < Level.HIGH and Level.LOW + 1,
     lambda: {Color.RED: 1}[Color.RED] + {Level.LOW: 2}[1],
-    lambda: Number(3) + 1,
     lambda: (None is None, None is not None, [] is [], () == (), 1 == 1.0, operator.is_(1, True)),
     lambda: 1 < "a",
     lambda: None < None,

@@ -2,6 +2,8 @@
 
 import bisect
 import collections
+import copy
+import functools
 import heapq
 import itertools
 import math
@@ -143,6 +145,11 @@ CAPTURED = [
     lambda x: collections.Counter(x),
     lambda x: collections.Counter("abca").most_common(1),
     lambda x: operator.indexOf(x, 2),
+    lambda x: sorted(x, key=functools.cmp_to_key(lambda a, b: b - a)),
+    lambda x: copy.copy(x) + copy.deepcopy([x, x])[1],
+    lambda x: functools.reduce(operator.add, x, 5),
+    lambda x: collections.ChainMap({1: 2}, {3: 4})[3],
+    lambda x: max(zip(x, "abc"), key=operator.itemgetter(1)),
 ]
 
 

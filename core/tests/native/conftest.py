@@ -22,7 +22,9 @@ def load_native() -> ModuleType:
         path = Path(__file__).parents[2] / "src" / "graphwright" / f"_native{suffix}"
         spec = importlib.util.spec_from_file_location("graphwright._native", path)
         if spec is None or spec.loader is None or not path.exists():
-            pytest.skip(f"the C extension is not built for this Python: {path.name} is missing", allow_module_level=True)
+            pytest.skip(
+                f"the C extension is not built for this Python: {path.name} is missing", allow_module_level=True
+            )
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return module
@@ -79,7 +81,11 @@ def make_entry(native: ModuleType) -> Callable[..., Any]:
     """`make_entry(function or code, roots=[...], n_inputs=0)`."""
 
     def make(
-        target: FunctionType | CodeType, roots: list[Any] | None = None, n_slots: int = 0, n_inputs: int = 0, **kwargs: Any
+        target: FunctionType | CodeType,
+        roots: list[Any] | None = None,
+        n_slots: int = 0,
+        n_inputs: int = 0,
+        **kwargs: Any,
     ) -> Any:
         code = target.__code__ if isinstance(target, FunctionType) else target
         return native.Entry(native.GuardTree(roots or [], n_slots), code, n_inputs, **kwargs)

@@ -58,7 +58,12 @@ def test_each_change_is_seen(native: ModuleType, way: str, name: str) -> None:
         assert (path, kind) == ((), "ambient")
         assert expected != found
         if name in readers.read_ambient():
-            assert field == name or name in ("deterministic_warn_only", "inference_mode", "autocast_cpu_dtype", "autocast_cache")
+            assert field == name or name in (
+                "deterministic_warn_only",
+                "inference_mode",
+                "autocast_cpu_dtype",
+                "autocast_cache",
+            )
         assert unguarded.check((), plain)
     assert outside.check((), plain)
     assert not inside.check((), plain)

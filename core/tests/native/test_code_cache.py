@@ -105,6 +105,7 @@ def test_entry_code_is_validated(make_entry: Any) -> None:
     def keyword_only(x: object, inputs: object, *, extras: object) -> None: ...
     def generator(inputs: object, extras: object) -> Any:
         yield
+
     def too_few(inputs: object) -> None: ...
 
     for bad in (keyword_only, generator, too_few):
@@ -189,7 +190,9 @@ def test_reset_while_a_guard_runs(native: ModuleType, make_entry: Any) -> None:
 
     for _ in range(3):
         native.add_entry(
-            function.__code__, key, make_entry(replacement, [("local", 0, [], [("attr", "x", [("eq", 1)], [], -1)], -1)])
+            function.__code__,
+            key,
+            make_entry(replacement, [("local", 0, [], [("attr", "x", [("eq", 1)], [], -1)], -1)]),
         )
     compiled = native.Compiled(function, key, None)
     assert compiled(Resetting())[0] == "replaced"

@@ -361,8 +361,20 @@ def documented(a: int, b: str = "x", *, k: float = 1.0) -> "list[int]":
 
 def test_attributes(native: ModuleType) -> None:
     compiled = native.Compiled(documented, "key", None)
-    for name in ("__name__", "__qualname__", "__doc__", "__module__", "__defaults__", "__kwdefaults__", "__code__",
-                 "__globals__", "__closure__", "__annotations__", "__builtins__", "__dict__"):
+    for name in (
+        "__name__",
+        "__qualname__",
+        "__doc__",
+        "__module__",
+        "__defaults__",
+        "__kwdefaults__",
+        "__code__",
+        "__globals__",
+        "__closure__",
+        "__annotations__",
+        "__builtins__",
+        "__dict__",
+    ):
         assert getattr(compiled, name) is getattr(documented, name)
     assert compiled.__wrapped__ is documented
     assert inspect.signature(compiled) == inspect.signature(documented)
@@ -392,7 +404,7 @@ def test_attributes_are_shared_with_the_function(native: ModuleType) -> None:
     with pytest.raises(TypeError):
         compiled.__name__ = 3
     with pytest.raises(AttributeError):
-        compiled.missing  # noqa: B018
+        compiled.missing
 
 
 def test_functools_wraps(native: ModuleType) -> None:

@@ -434,8 +434,11 @@ def test_a_guard_that_changes_what_is_walked(native: ModuleType) -> None:
                 "local",
                 0,
                 [],
-                [("instance_dict", None, [], [("dict_item", "items", [], [("index", 0, [], [], 0)], 1)], -1),
-                 ("attr", "gone", [("eq", 1)], [], -1), ("attr", "items", [], [], -1)],
+                [
+                    ("instance_dict", None, [], [("dict_item", "items", [], [("index", 0, [], [], 0)], 1)], -1),
+                    ("attr", "gone", [("eq", 1)], [], -1),
+                    ("attr", "items", [], [], -1),
+                ],
                 -1,
             )
         ],

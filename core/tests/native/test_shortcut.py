@@ -51,9 +51,7 @@ class Builder:
 
     def state(self, mod: Mod) -> Any:
         leaves = [("dict_item", k, [("type", type(v))], [], self.slot()) for k, v in mod.params.items()]
-        kids = [
-            ("dict_item", k, [("type", type(c))], [self.state(c)], -1) for k, c in mod.children.items()
-        ]
+        kids = [("dict_item", k, [("type", type(c))], [self.state(c)], -1) for k, c in mod.children.items()]
         fields = [
             ("dict_item", "training", [("eq", mod.training)], [], -1),
             ("dict_item", "params", [("len", len(mod.params)), ("dict_lacks", "missing")], leaves, -1),
@@ -158,14 +156,26 @@ def test_random_changes(native: ModuleType, seed: int) -> None:
     passed = 0
     for _ in range(400):
         root = rng.choice(roots)
-        modules = [root, *root.children.values()] + [m for c in list(root.children.values()) for m in c.children.values()]
+        modules = [root, *root.children.values()] + [
+            m for c in list(root.children.values()) for m in c.children.values()
+        ]
         if rng.random() < 0.4:
-            with contextlib.suppress(AttributeError, KeyError, TypeError):  # an earlier change took what this one changes
+            with contextlib.suppress(
+                AttributeError, KeyError, TypeError
+            ):  # an earlier change took what this one changes
                 rng.choice(list(mutations(rng.choice(modules)).values()))()
         if rng.random() < 0.2:
             for module in modules:
                 mutations(module)["restored"]()
-                for name in ("class back", "not absent", "one less", "children back", "shape", "order back", "restored"):
+                for name in (
+                    "class back",
+                    "not absent",
+                    "one less",
+                    "children back",
+                    "shape",
+                    "order back",
+                    "restored",
+                ):
                     mutations(module)[name]()
                 module.params.update(w=Leaf(), b=Leaf())
         passed += agree(tree, root)

@@ -95,7 +95,7 @@ def test_compiled_misses_errors_and_exceptions(native: ModuleType, make_entry: A
 def test_captures_and_resets(native: ModuleType, make_entry: Any, n: int) -> None:
     def convert(_function: Any, args: tuple[Any, ...], _key: object) -> Any:
         code = replacement.__code__.replace(co_name="fresh")
-        return make_entry(code, [("local", 0, [("eq", args[0])], [], 0), ("object", Holder(), [], [], 1)][:1], 1, 1)
+        return make_entry(code, [("local", 0, [("eq", args[0])], [], 0)], 1, 1)
 
     compiled = native.Compiled(target, "key", convert)
 
@@ -117,6 +117,9 @@ class Holder:
 def test_functions_made_and_dropped(native: ModuleType, make_entry: Any, n: int) -> None:
     """A function made in a loop, compiled, called and dropped leaves nothing behind."""
 
+    def convert(_function: Any, args: tuple[Any, ...], _key: object) -> Any:
+        return make_entry(replacement, [("local", 0, [("id", args[0])], [("type", None, [], [], 0)], -1)], 1, 1)
+
     def run(rounds: int) -> None:
         for _ in range(rounds):
             names: dict[str, Any] = {}
@@ -124,11 +127,7 @@ def test_functions_made_and_dropped(native: ModuleType, make_entry: Any, n: int)
             held = Holder()
             names["f"] = FunctionType(code, names, "f", (2,))
             names["held"] = held
-            compiled = native.Compiled(
-                names["f"],
-                held,
-                lambda f, a, k: make_entry(replacement, [("local", 0, [("id", a[0])], [("type", None, [], [], 0)], -1)], 1, 1),
-            )
+            compiled = native.Compiled(names["f"], held, convert)
             names["compiled"] = compiled
             assert compiled(held, k=1) == (Holder,)
 
@@ -166,9 +165,8 @@ def test_trees_that_fail_at_every_node(native: ModuleType, n: int) -> None:
 
     def node(check_b: str, last: int) -> Any:
         inner = ("index", 1, [("len", 2)], [("index", 1, [("eq", last)], [], 0)], 1)
-        return native.GuardTree(
-            [("local", 0, [], [("dict_item", "a", [], [inner], 2), ("dict_item", "b", [("eq", check_b)], [], 3)], -1)], 4
-        )
+        items = [("dict_item", "a", [], [inner], 2), ("dict_item", "b", [("eq", check_b)], [], 3)]
+        return native.GuardTree([("local", 0, [], items, -1)], 4)
 
     good, bad_leaf, bad_sibling = node("x", 3), node("x", 4), node("y", 3)
 

@@ -26,7 +26,7 @@ PLAIN: dict[str, tuple[str, ...]] = {
         "functools.partial(helper, n=$I)($T)", "max($T.shape[-1:], default=0) * $T", "Pair($T, $I).left",
         "next(iter($LT), $T)", "operator.mul($T, $T)", "($T + $=T.T.T)", "$T.transpose(0, -1).transpose(0, -1)", "($T.flatten().sum() - $T)", "$T.squeeze()", "$T[0]", "$T.sum()",
     ),
-    "B": ("($T > $F)", "($T > 0)", "$T.isnan()", "($T == $T)", "~($T < $F)", "(($T > 0) & ($T < 1))"),
+    "B": ("($T > $F)", "($T > 0)", "$T.isnan()", "($T == $T)", "(~($T < $F))", "(($T > 0) & ($T < 1))"),
     "I": (
         "$=I", "$=I", "0", "1", "2", "3", "-1", "($I + $I)", "($I - $I)", "(($I * $I) % 11)", "($I // ($I % 3 + 4))",
         "($I % 3)", "($I // 2)", "(-$I)", "$T.shape[:1].numel()", "$T.shape[-1:][-1]", "$T.size(-1)", "$T.dim()", "len($L)",

@@ -80,7 +80,8 @@ class Side:
                 summary = traceback.extract_tb(error.__traceback__)
                 record.lines = [frame.lineno or 0 for frame in summary if frame.filename == self.filename]
         record.printed = printed.getvalue()
-        record.warned = [(w.category.__name__, str(w.message)) for w in warned]
+        said = [(w.category.__name__, str(w.message)) for w in warned]
+        record.warned = [w for w in said if "Triggered internally" not in w[1]]  # those come once in a process
         record.modes = (*_modes(), random_states())
         _restore(modes)
         self.total = Box.total

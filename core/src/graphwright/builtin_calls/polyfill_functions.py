@@ -235,6 +235,40 @@ def product_of(iterable: Iterable[Any], /, *, start: Any = 1) -> Any:
     return result
 
 
+# ------------------------------------------------------------------ functools
+
+
+class ComparedKey:
+    """What `functools.cmp_to_key` wraps its arguments in."""
+
+    __slots__ = ("compare", "obj")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, compare: Callable[[Any, Any], Any], obj: Any) -> None:
+        self.compare = compare
+        self.obj = obj
+
+    def __lt__(self, other: Any) -> Any:
+        return self.compare(self.obj, other.obj) < 0
+
+    def __gt__(self, other: Any) -> Any:
+        return self.compare(self.obj, other.obj) > 0
+
+    def __eq__(self, other: Any) -> Any:
+        return self.compare(self.obj, other.obj) == 0
+
+    def __le__(self, other: Any) -> Any:
+        return self.compare(self.obj, other.obj) <= 0
+
+    def __ge__(self, other: Any) -> Any:
+        return self.compare(self.obj, other.obj) >= 0
+
+
+def cmp_to_key(mycmp: Callable[[Any, Any], Any]) -> Callable[[Any], ComparedKey]:
+    """`functools.cmp_to_key`."""
+    return lambda obj: ComparedKey(mycmp, obj)
+
+
 # ------------------------------------------------------------------ heapq
 
 

@@ -29,6 +29,7 @@ POLYFILLS: dict[Any, Callable[..., Any]] = {
     itertools.groupby: python.groupby,
     itertools.tee: python.tee,
     functools.reduce: python.reduce,
+    functools.cmp_to_key: python.cmp_to_key,
     operator.countOf: python.count_of,
     operator.indexOf: python.index_of,
     math.prod: python.product_of,

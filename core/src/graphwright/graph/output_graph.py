@@ -218,8 +218,9 @@ class OutputGraph:
         groups: dict[Any, int] = {}
         ids: list[int] = []
         for entry in self.inputs:
-            address = entry.tensor.untyped_storage().data_ptr()
-            key = (entry.tensor.device, address) if address else id(entry)
+            tensor = entry.tensor
+            address = tensor.untyped_storage().data_ptr() if tensor.numel() else 0  # an empty view shares nothing
+            key = (tensor.device, address) if address else id(entry)
             ids.append(groups.setdefault(key, len(groups)))
         return ids
 

@@ -28,6 +28,17 @@ def same_object(tx: Tx, a: VariableTracker, b: VariableTracker) -> bool:
     return False
 
 
+def _may_be_copies(first: Any, second: Any) -> bool:
+    """Whether two values are equal without being one object for all of Python, so that a guard on value says little."""
+    if isinstance(first, int):
+        return first == second and not _FIRST_SMALL <= first <= _LAST_SMALL and not isinstance(first, bool)
+    return type(first) in (float, complex, str, bytes) and first == second and first not in ("", b"")
+
+
+_FIRST_SMALL, _LAST_SMALL = -5, 256
+"""The integers that CPython keeps one object of."""
+
+
 class _Unknown:
     """The type of `UNKNOWN`."""
 

@@ -7,11 +7,13 @@ import types
 from typing import Any
 
 from graphwright import graph_breaks as gb
+from graphwright.trust import is_looked_into
 from graphwright.variables.argument_binding import BindingError, Parameters, bind_arguments
 from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker
 from graphwright.variables.cell import CellVariable
 from graphwright.variables.constant import ConstantVariable
 from graphwright.variables.dict import DictVariable
+from graphwright.variables.marked_call import call_marked
 from graphwright.variables.sequence import TupleVariable
 
 _SINGLE_DISPATCH_CODE = functools.singledispatch(lambda value: None).__code__
@@ -111,6 +113,13 @@ class UserFunctionVariable(FunctionVariable):
     def call(self, tx: Tx, args: Args, kwargs: Kwargs) -> VariableTracker:
         if self.code is _SINGLE_DISPATCH_CODE and args:
             return self._dispatch(tx, args, kwargs)
+        marked = call_marked(tx, self.fn, args, kwargs)
+        if marked is not None:
+            return marked
+        module = self.fn.__globals__.get("__name__")
+        if isinstance(module, str) and not is_looked_into(module):
+            kind = gb.PRINTING if module.partition(".")[0] in ("logging", "warnings") else gb.UNKNOWN_CALL
+            tx.graph_break(kind, f"call of {module}.{self.qualname}, of a library that is not looked into")
         return super().call(tx, args, kwargs)
 
     def _dispatch(self, tx: Tx, args: Args, kwargs: Kwargs) -> VariableTracker:

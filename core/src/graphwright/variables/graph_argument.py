@@ -86,12 +86,11 @@ def _normal_dict(value: dict[Any, Any]) -> dict[str, Any]:
     return {k: _normal(v) for k, v in value.items()}
 
 
-def _of_enum(value: Any) -> Any:
+def _of_enum(member: Any) -> Any:
     # Torch sees the number or string in an enum member that is also one; another member means nothing to it.
-    for kind in (int, str, float):
-        if isinstance(value, kind):
-            return kind.__new__(kind, value.value)
-    raise NotProxyable(f"enum member {value} cannot be an argument of a graph node")
+    if isinstance(member, (int, str, float)):
+        return _normal(member.value)  # type: ignore[union-attr]
+    raise NotProxyable(f"enum member {member} cannot be an argument of a graph node")
 
 
 _CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
@@ -352,6 +353,15 @@ class GetterVariable(VariableTracker):
         self.args = args
         self.kwargs = kwargs
         self.source = source
+
+    @classmethod
+    def outside(cls, tx: Tx, value: Any, source: Any) -> GetterVariable:
+        """The variable of a getter that came from outside, which is immutable: guarded by identity."""
+        tx.capture.guards.add(source, "id", value)
+        maker, args = value.__reduce__()
+        named = maker.keywords if isinstance(maker, functools.partial) else {}
+        given = (*maker.args, *args) if isinstance(maker, functools.partial) else args
+        return cls(type(value), [tx.wrap(a) for a in given], {k: tx.wrap(v) for k, v in named.items()}, source)
 
     def python_type(self) -> type:
         found: type = self.kind

@@ -8,6 +8,7 @@ import weakref
 from typing import Any
 
 from graphwright import graph_breaks as gb
+from graphwright.exc import NotConstant
 from graphwright.trust import is_trusted_module
 from graphwright.variables.base import Args, Emitter, Kwargs, NotReconstructible, Tx, VariableTracker
 from graphwright.variables.constant import ConstantVariable
@@ -129,16 +130,21 @@ class CachedFunctionVariable(VariableTracker):
     def python_type(self) -> type:
         return type(self.fn)
 
+    def _name(self) -> str:
+        return getattr(self.fn, "__qualname__", None) or repr(self.fn)
+
     def call(self, tx: Tx, args: Args, kwargs: Kwargs) -> VariableTracker:
         values = [a.realize() for a in args]
         named = {k: v.realize() for k, v in kwargs.items()}
-        if not all(v.is_python_constant() for v in (*values, *named.values())):
-            tx.graph_break(gb.UNKNOWN_CALL, f"cached function {self.fn.__qualname__} with arguments that are not constants")
-        arguments = [v.as_python_constant() for v in values]
         try:
-            result = self.fn(*arguments, **{k: v.as_python_constant() for k, v in named.items()})
+            arguments = [_unchanging(v) for v in values]
+            by_name = {k: _unchanging(v) for k, v in named.items()}
+        except NotConstant:
+            tx.graph_break(gb.UNKNOWN_CALL, f"cached function {self._name()} with arguments that are not constants")
+        try:
+            result = self.fn(*arguments, **by_name)
         except Exception as error:  # noqa: BLE001  the interpreter will raise it again, at its place
-            tx.graph_break(gb.UNKNOWN_CALL, f"cached function {self.fn.__qualname__} raised {type(error).__name__}")
+            tx.graph_break(gb.UNKNOWN_CALL, f"cached function {self._name()} raised {type(error).__name__}")
         return tx.capture.wrapper.wrap_trusted(tx, result, tx.capture.roots.object(result))
 
     def getattr(self, tx: Tx, name: str) -> VariableTracker:
@@ -154,6 +160,19 @@ class CachedFunctionVariable(VariableTracker):
 
     def reconstruct(self, emit: Emitter) -> None:
         emit.load_constant(self.fn)
+
+
+def _unchanging(value: VariableTracker) -> Any:
+    """The object behind a constant, or behind something that is held by identity.
+
+    Raises:
+        NotConstant: it is neither.
+    """
+    source = value.source
+    if not value.is_python_constant() and source is not None and source.base is None:
+        if source.accessor in ("object", "constant") and hasattr(value, "value"):
+            return value.value
+    return value.as_python_constant()
 
 
 class WeakReferenceVariable(VariableTracker):

@@ -13,6 +13,7 @@ from graphwright.variables.container import ContainerVariable, Leaf, define_comm
 from graphwright.variables.iterator import IteratorVariable
 from graphwright.variables.method_table import MethodTable, index_value, run_model
 
+_SLICES_HAVE_HASHES: bool = sys.version_info >= (3, 12)
 RANGE = MethodTable(range)
 SLICE = MethodTable(slice)
 
@@ -195,7 +196,7 @@ class SliceVariable(ContainerVariable):
         tx.raise_(TypeError, "'slice' object is not iterable")
 
     def hash_key(self, tx: Tx) -> Any:
-        if sys.version_info < (3, 12):
+        if not _SLICES_HAVE_HASHES:
             return super().hash_key(tx)
         return (slice, *(p.hash_key(tx) for p in self.parts()))
 

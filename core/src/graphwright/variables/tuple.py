@@ -165,7 +165,7 @@ class TupleVariable(ContainerVariable):
         if self.cls is not tuple:
             emit.load_constant(_MAKERS.get(_kind(self.cls), tuple.__new__))
             if _kind(self.cls) != "size":
-                emit.load_class(self.cls)  # type: ignore[attr-defined]
+                emit.load_class(self.cls)
         for item in self.items:
             emit(item)
         emit.op("build_tuple", len(self.items))
@@ -200,10 +200,13 @@ class _ShownSize:
 
 
 def _is_constant_item(item: VariableTracker) -> bool:
-    if isinstance(item, LazyVariable) and not item.is_realized():
-        if not is_literal(item.value) and not isinstance(item.value, type):
-            return False
+    if isinstance(item, LazyVariable) and not item.is_realized() and not _may_be_constant(item.value):
+        return False
     return item.realize().is_python_constant()
+
+
+def _may_be_constant(value: object) -> bool:
+    return is_literal(value) or isinstance(value, type)
 
 
 def is_structseq(cls: type) -> bool:
@@ -220,7 +223,7 @@ def is_tuple_class(cls: type) -> bool:
 
 def field_position(cls: type, name: str) -> int | None:
     """The position of the item that a field name of a tuple class stands for."""
-    fields: tuple[str, ...] = cls.__match_args__ if is_structseq(cls) else getattr(cls, "_fields", ())
+    fields: tuple[str, ...] = getattr(cls, "__match_args__" if is_structseq(cls) else "_fields", ())
     if name not in fields:
         return None
     for base in cls.__mro__:

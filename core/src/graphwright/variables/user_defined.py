@@ -209,12 +209,20 @@ class ObjectVariable(VariableTracker):
             return self._object_method(tx, name, args, kwargs)
         if self.storage is None:
             tx.graph_break(gb.UNKNOWN_CALL, f"{base.__name__}.{name} on a {self.cls.__name__}")
+        if name == "__getitem__" and isinstance(self.storage, DictVariable) and self._has_own_missing():
+            self.storage.on_missing = self._missing
         if name == "__init__":
             filler = "update" if isinstance(self.storage, DictVariable) or base is set else "extend"
             if args or kwargs:
                 self.storage.call_method(tx, filler, args, kwargs)
             return tx.wrap(None)
         return self.storage.call_method(tx, name, args, kwargs)
+
+    def _has_own_missing(self) -> bool:
+        return has_python_method(self.cls, "__missing__")
+
+    def _missing(self, tx: Tx, key: VariableTracker) -> VariableTracker:
+        return self.call_method(tx, "__missing__", [key], {})
 
     def _object_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         if name in ("__getattribute__", "__setattr__", "__delattr__"):

@@ -283,6 +283,12 @@ def wrap_object(tx: Tx, value: Any, source: Source | None) -> VariableTracker:
     return ObjectVariable(cls, value, source, storage)
 
 
+def is_pybind_enum(value: Any) -> bool:
+    """Whether a value is a member of an enumeration made by pybind11, such as `SDPBackend`."""
+    members = getattr(type(value), "__members__", None)
+    return isinstance(members, dict) and value in members.values()
+
+
 def is_python_object(value: Any) -> bool:
     """Whether the class of a value is written in Python, on top of `object` or a container."""
     cls = type(value)
@@ -330,7 +336,7 @@ ORDERED_RULES: tuple[tuple[Callable[[Any], bool], Rule], ...] = (
     (lambda v: isinstance(v, torch.jit.ScriptFunction) and hasattr(v, "_torchdynamo_inline"), wrap_script_function),
     (lambda v: isinstance(v, type), wrap_class),
     (lambda v: isinstance(v, types.ModuleType), wrap_python_module),
-    (lambda v: isinstance(v, enum.Enum), wrap_identity_constant),
+    (lambda v: isinstance(v, enum.Enum) or is_pybind_enum(v), wrap_identity_constant),
     (lambda v: callable(v) and (has_handler(v) or is_graph_function(v)), wrap_builtin),
     (lambda v: isinstance(v, torch.nn.Module), wrap_nn_module),
     (lambda v: isinstance(v, weakref.ref), wrap_weak_reference),
