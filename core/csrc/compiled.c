@@ -76,7 +76,7 @@ static PyObject *run_entry(Compiled *c, Entry *entry, PyObject *const *flat, int
         if (hook) gw_hook_push(&frame, c->convert, c->key);
         else gw_thread.suspended++; /* all it runs is the graph */
         int units = gw_enter_level();
- for (int i = 0; i < n; i++) argv[i + 1] = flat[i];
+        for (int i = 0; i < n; i++) argv[i + 1] = flat[i];
         argv[n + 1] = inputs;
         argv[n + 2] = extras;
         result = PyObject_Vectorcall(fn, argv + 1, (size_t)(n + 2) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);

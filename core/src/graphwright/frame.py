@@ -23,6 +23,7 @@ from graphwright.exc import (
 )
 from graphwright.frame_compiler import FrameCompiler
 from graphwright.stance import allows_capture
+from graphwright.torch_compat import why_operations_are_intercepted
 from graphwright.frame_filter import EXPECTED_CODE, is_worth_capturing, why_never_captured
 
 _MAX_FAILED_CAPTURES = 4
@@ -91,6 +92,10 @@ def convert_frame(function: FunctionType, args: tuple[object, ...], key: CacheKe
     if over_limit is not None:
         return over_limit
     if not allows_capture(code.co_qualname):
+        return None
+    intercepted = why_operations_are_intercepted()
+    if intercepted is not None:
+        events.emit(events.FrameSkipped(function=code.co_qualname, reason=intercepted, location=_first_line(code)))
         return None
     history.captures += 1
     compile_id = str(next(_numbers))

@@ -95,7 +95,9 @@ class FrameCompiler:
             )
         )
         builder = ending.builder(self._builder_arguments())
-        return self._build(capture, codegen, builder, ending.needs_hook())
+        # Functions that a transform or a checkpoint runs must run the same way each time it calls them.
+        hooked = ending.needs_hook() and signal.kind is not gb.HIGHER_ORDER
+        return self._build(capture, codegen, builder, hooked)
 
     def _close_whole(
         self, capture: CaptureState, translator: RootTranslator, result: VariableTracker

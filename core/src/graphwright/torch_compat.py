@@ -436,3 +436,12 @@ def fold_dtypes(dtypes: list[torch.dtype]) -> torch.dtype:
     for dtype in dtypes[1:]:
         result = torch.promote_types(result, dtype)
     return result
+
+
+def why_operations_are_intercepted() -> str | None:
+    """Why operations done while capturing would be seen by the user's code, or None."""
+    if torch._C._len_torch_dispatch_stack():
+        return "a torch dispatch mode is active"
+    if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+        return "saved-tensor hooks are active (checkpointing, for instance)"
+    return None

@@ -193,7 +193,7 @@ def test_every_frame_replaced(native: ModuleType, make_entry: Any, by_call: bool
         if code.co_filename != __file__ or set(code.co_cellvars) & set(code.co_varnames[:n]):
             return native.SKIP
         seen[code.co_name] = seen.get(code.co_name, 0) + 1
-        return make_entry(entry_code(code))
+        return make_entry(entry_code(code), needs_hook=True)
 
     for _ in range(3):
         with hooked(native, convert, key):
@@ -344,6 +344,42 @@ def test_compiled_with_a_hook(native: ModuleType, make_entry: Any, by_call: bool
     assert met == ["user", "opaque"]
 
 
+def test_frames_below_an_entry_that_needs_no_hook_are_left_alone(
+    native: ModuleType, make_entry: Any, by_call: bool, key: object
+) -> None:
+    """All it runs is the graph; what an entry below it that does need the hook calls is met again."""
+    met: list[str] = []
+
+    def leaf(x: Any) -> Any:
+        return x
+
+    def outer(x: Any) -> Any:
+        return leaf(x)
+
+    def new_outer(x: Any, inputs: Any, extras: Any) -> Any:
+        return ("outer", leaf(x))
+
+    def convert(function: FunctionType, args: tuple[Any, ...], _key: object) -> Any:
+        met.append(function.__name__)
+        return make_entry(new_outer, needs_hook=needs_hook) if function is outer else native.SKIP
+
+    for needs_hook in (False, True, False):
+        native.reset_code(outer.__code__)
+        native.reset_code(leaf.__code__)
+        met.clear()
+        with hooked(native, convert, key):
+            assert outer(1) == ("outer", 1)
+            assert met == (["outer", "leaf"] if needs_hook else ["outer"])
+            assert leaf(1) == 1
+        assert met == ["outer", "leaf"]
+        native.reset_all()
+        met.clear()
+        with hooked(native, convert, key):
+            assert native.Compiled(outer, "other", convert)(1) == ("outer", 1)
+            assert leaf(1) == 1
+        assert met == ["outer", "leaf"]
+
+
 def test_skipped_function_with_a_hook(native: ModuleType, make_entry: Any, by_call: bool) -> None:
     """SKIP | HOOK: the function itself runs as it is, what it calls is met; the function is not asked for twice."""
     met: list[str] = []
@@ -401,7 +437,7 @@ def test_stance_and_capture_silence_the_hook(native: ModuleType, make_entry: Any
 
 def test_deep_recursion(native: ModuleType, make_entry: Any, by_call: bool, key: object) -> None:
     """Chunks of the data stack end somewhere: in place must give way there, and the limit must hold."""
-    native.add_entry(deep.__code__, key, make_entry(entry_code(deep.__code__)))
+    native.add_entry(deep.__code__, key, make_entry(entry_code(deep.__code__), needs_hook=True))
     with hooked(native, None, key):
         assert deep(600) == 600
         with pytest.raises(RecursionError):

@@ -208,7 +208,7 @@ class FakeTx:
             return made
         if hasattr(value, "__code__") and not has_handler(value):
             return PythonFunctionVariable(value)
-        if isinstance(value, type) or has_handler(value) or callable(value) and type(value).__module__ == "builtins":
+        if isinstance(value, type) or has_handler(value) or (callable(value) and type(value).__module__ == "builtins"):
             return KnownVariable(value)
         if isinstance(value, Exception):
             return KnownVariable(value)
@@ -339,7 +339,21 @@ def _handle_operator(name: str, fn: Any, *, reflected: bool = False) -> None:
     setattr(Handle, name, method)
 
 
-for _stem in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "lshift", "rshift", "and", "or", "xor"):
+for _stem in (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "matmul",
+    "lshift",
+    "rshift",
+    "and",
+    "or",
+    "xor",
+):
     _plain = getattr(operator, {"and": "and_", "or": "or_"}.get(_stem, _stem))
     _handle_operator(f"__{_stem}__", _plain)
     _handle_operator(f"__r{_stem}__", _plain, reflected=True)
@@ -489,7 +503,7 @@ def alike(a: Any, b: Any) -> bool:
     if type(a) is not type(b):
         return False
     if isinstance(a, float):
-        return a == b and math.copysign(1, a) == math.copysign(1, b) or a != a and b != b
+        return (a == b and math.copysign(1, a) == math.copysign(1, b)) or (a != a and b != b)
     if isinstance(a, dict):
         factory = getattr(a, "default_factory", None) is getattr(b, "default_factory", None)
         return factory and alike(list(a.items()), list(b.items()))

@@ -5,6 +5,8 @@ import types
 from collections import OrderedDict, defaultdict
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 PLAIN = {"a": 1, "b": 2, 3: "c"}
 READS = [
@@ -244,3 +246,39 @@ def test_new_content_may_come_from_the_old(same):
         return d
 
     same(fn, PLAIN)
+
+
+keys = st.sampled_from(["a", "b", "c", 1, True, 2.0])
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["store", "pop", "delete", "setdefault", "get", "len", "update", "popitem", "clear"]), keys
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.dictionaries(keys, st.integers()), steps, st.booleans())
+def test_any_history(run_both, start, history, ordered):
+    def fn(b, d):
+        seen = b(list)()
+        for number, (name, key) in enumerate(history):
+            if name == "store":
+                d[key] = number
+            elif name == "delete":
+                if b(operator.contains)(d, key):
+                    del d[key]
+            elif name == "len":
+                seen.append(b(len)(d))
+            elif name == "update":
+                d.update({key: number, "z": number})
+            elif name == "popitem":
+                if d:
+                    seen.append(d.popitem())
+            elif name == "clear":
+                d.clear()
+            else:
+                seen.append(getattr(d, name)(key, number))
+        return seen
+
+    run_both(fn, OrderedDict(start) if ordered else start)

@@ -3,6 +3,8 @@
 import operator
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 READS = [
     lambda b, x: x[0],
@@ -227,3 +229,35 @@ def test_order_of_unlike_things(same):
 def test_only_the_length_of_an_untouched_list_is_guarded(traced):
     _, _, tx = traced(lambda b, x: b(len)(x), [1, [2, 3]])
     assert [str(g) for g in tx.capture.guards] == ["L['a0']: type list", "L['a0']: len 2"]
+
+
+bounds = st.one_of(st.none(), st.integers(-6, 6))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.integers(0, 4), max_size=6),
+    bounds,
+    bounds,
+    st.sampled_from([None, 1, 2, -1, -2]),
+    st.lists(st.integers(5, 9), max_size=4),
+)
+def test_any_slice(run_both, items, start, stop, step, new):
+    def read(b, x):
+        return x[start:stop:step]
+
+    def write(b, x):
+        x[start:stop:step] = new
+
+    def delete(b, x):
+        del x[start:stop:step]
+
+    for fn in (read, write, delete):
+        run_both(fn, items)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.text("ab", max_size=2))), st.booleans())
+def test_any_order(run_both, items, backwards):
+    run_both(lambda b, x: x.sort(key=lambda p: p[0], reverse=backwards), items)
+    run_both(lambda b, x: b(sorted)(x, reverse=backwards), items)

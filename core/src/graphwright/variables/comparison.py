@@ -21,6 +21,8 @@ def same_object(tx: Tx, a: VariableTracker, b: VariableTracker) -> bool:
         return False
     first, second = known_object(a), known_object(b)
     if first is not UNKNOWN and first is second:
+        if a.source is not b.source and _may_be_copies(first):
+            tx.graph_break(gb.UNKNOWN_COMPARISON, f"identity of two equal values of type {type(first).__name__}")
         return True
     constants = a.is_python_constant() and b.is_python_constant()
     if a.source is not None and b.source is not None and not constants:
@@ -28,11 +30,11 @@ def same_object(tx: Tx, a: VariableTracker, b: VariableTracker) -> bool:
     return False
 
 
-def _may_be_copies(first: Any, second: Any) -> bool:
-    """Whether two values are equal without being one object for all of Python, so that a guard on value says little."""
-    if isinstance(first, int):
-        return first == second and not _FIRST_SMALL <= first <= _LAST_SMALL and not isinstance(first, bool)
-    return type(first) in (float, complex, str, bytes) and first == second and first not in ("", b"")
+def _may_be_copies(value: Any) -> bool:
+    """Whether Python may hold several objects equal to a value, so that a guard on equality leaves identity open."""
+    if type(value) is int:
+        return not _FIRST_SMALL <= value <= _LAST_SMALL
+    return type(value) in (float, complex)
 
 
 _FIRST_SMALL, _LAST_SMALL = -5, 256

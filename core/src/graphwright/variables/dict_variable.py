@@ -57,7 +57,9 @@ class DictVariable(ContainerVariable):
         self.on_missing: Callable[[Tx, VariableTracker], VariableTracker] | None = None
         self.is_complete = True
         self.rebuild = False
-        """Whether the order has changed in a way that only clearing the outside dict repeats."""
+        """Whether the outside dict has been cleared."""
+        self.reordered = False
+        """Whether keys of an outside OrderedDict have been moved."""
         self.changes = 0
         """How often keys have come or gone, for iterators."""
 
@@ -215,7 +217,7 @@ class DictVariable(ContainerVariable):
             self.entries_by_key[index] = entry
         else:
             self.entries_by_key = {index: entry, **self.entries_by_key}
-        self.rebuild = True
+        self.reordered = True
         self.changes += 1
 
     def clear(self, tx: Tx) -> None:
@@ -340,6 +342,14 @@ class DictVariable(ContainerVariable):
             entry = self.entries_by_key[index]
             emit_call(emit, base.__setitem__, load, lambda e=entry: emit(e.key), lambda e=entry: emit(e.value))  # type: ignore[misc]
 
+        if self.reordered:
+            emit_call(emit, _reorder, load, lambda: self._emit_keys(emit))
+
+    def _emit_keys(self, emit: Emitter) -> None:
+        for entry in self.entries_by_key.values():
+            emit(entry.key)
+        emit.op("build_list", len(self.entries_by_key))
+
     def _replay_rebuilt(self, emit: Emitter, base: Any, load: Callable[[], None]) -> None:
         """Give the outside dict its content anew; values are read before the old content goes."""
         emit.load_constant(_replace_content)
@@ -374,6 +384,11 @@ class _ShownFactory:
 
     def __repr__(self) -> str:
         return repr(self.shown)
+
+
+def _reorder(real: collections.OrderedDict[Any, Any], keys: list[Any]) -> None:
+    for key in keys:
+        collections.OrderedDict.move_to_end(real, key)
 
 
 def _replace_content(base: Any, real: Any, items: list[tuple[Any, Any]]) -> None:
