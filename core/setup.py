@@ -5,7 +5,13 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-SOURCES = sorted(str(path.relative_to(Path(__file__).parent)) for path in (Path(__file__).parent / "csrc").glob("*.c"))
+HERE = Path(__file__).parent
+
+
+def files(pattern: str) -> list[str]:
+    """Files of csrc/, relative to this one."""
+    return sorted(str(path.relative_to(HERE)) for path in (HERE / "csrc").glob(pattern))
+
 
 # Thread-local state is read on every call: descriptors make that a few instructions instead of a library call.
 TLS_FLAGS = ["-mtls-dialect=gnu2"] if platform.machine() == "x86_64" and platform.system() == "Linux" else []
@@ -14,8 +20,8 @@ setup(
     ext_modules=[
         Extension(
             "graphwright._native",
-            sources=SOURCES,
-            depends=["csrc/native.h", "csrc/frame_compat.h"],
+            sources=files("*.c"),
+            depends=files("*.h"),
             extra_compile_args=[
                 "-O2",
                 "-std=gnu11",

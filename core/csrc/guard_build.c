@@ -218,13 +218,18 @@ static int build_relation(Relation *relation, PyObject *spec, int n_slots) {
     if (!(relation->slots = read_ints(PyTuple_GET_ITEM(spec, 1), n_slots, "relation"))) return -1;
     relation->n = (int)PyTuple_GET_SIZE(PyTuple_GET_ITEM(spec, 1));
     if (kind != REL_STORAGES) return 0;
-    if (PyTuple_GET_SIZE(spec) != 3 || !PyTuple_Check(PyTuple_GET_ITEM(spec, 2)) ||
-        PyTuple_GET_SIZE(PyTuple_GET_ITEM(spec, 2)) != relation->n) {
-        PyErr_SetString(PyExc_ValueError, "GuardTree: relation 'storages' needs one group id for each slot");
-        return -1;
+    Py_ssize_t parts = PyTuple_GET_SIZE(spec);
+    for (Py_ssize_t i = 2; i < parts || i == 2; i++) {
+        PyObject *part = i < parts ? PyTuple_GET_ITEM(spec, i) : NULL;
+        if (parts > 4 || !part || !PyTuple_Check(part) || PyTuple_GET_SIZE(part) != relation->n) {
+            PyErr_SetString(PyExc_ValueError, "GuardTree: relation 'storages' needs one group id, and perhaps one "
+                                              "offset, for each slot");
+            return -1;
+        }
     }
-    relation->groups = read_ints(PyTuple_GET_ITEM(spec, 2), -1, "group ids");
-    return relation->groups ? 0 : -1;
+    if (!(relation->groups = read_ints(PyTuple_GET_ITEM(spec, 2), -1, "group ids"))) return -1;
+    if (parts == 4 && !(relation->offsets = read_ints(PyTuple_GET_ITEM(spec, 3), -1, "offsets"))) return -1;
+    return 0;
 }
 
 static int validate_slots(const GuardTree *tree) {
@@ -263,12 +268,18 @@ static bool node_runs_python(const Node *node) {
            (node->accessor == ACC_DICT_ITEM && !PyUnicode_CheckExact(node->key.obj));
 }
 
-static bool tree_runs_python(const GuardTree *tree) {
-    for (int i = 0; i < tree->n_nodes; i++)
-        if (node_runs_python(&tree->nodes[i])) return true;
-    for (int i = 0; i < tree->n_checks; i++)
-        if (gw_check_runs_python(&tree->checks[i])) return true;
-    return false;
+/* From the leaves up: children come after their parents. */
+static bool note_python(GuardTree *tree) {
+    bool any = false;
+    for (int i = tree->n_nodes - 1; i >= 0; i--) {
+        Node *node = &tree->nodes[i];
+        node->runs_python |= node_runs_python(node);
+        for (int j = node->first_check; j < node->first_check + node->n_checks; j++)
+            node->runs_python |= gw_check_runs_python(&tree->checks[j]);
+        if (node->runs_python && node->parent >= 0) tree->nodes[node->parent].runs_python = true;
+        any |= node->runs_python;
+    }
+    return any;
 }
 
 int gw_tree_build(GuardTree *tree, PyObject *roots, PyObject *relations) {
@@ -284,7 +295,7 @@ int gw_tree_build(GuardTree *tree, PyObject *roots, PyObject *relations) {
         if (build_relation(&tree->relations[i], PyList_GET_ITEM(relations, i), tree->n_slots) < 0) return -1;
         if (tree->relations[i].kind == REL_STORAGES) tree->runs_python = true;
     }
-    tree->runs_python |= tree_runs_python(tree);
+    tree->runs_python |= note_python(tree);
     return gw_shortcuts_init(tree);
 }
 
@@ -310,6 +321,7 @@ void gw_tree_release(GuardTree *tree) {
     for (int i = 0; i < n_relations; i++) {
         PyMem_Free(relations[i].slots);
         PyMem_Free(relations[i].groups);
+        PyMem_Free(relations[i].offsets);
         Py_XDECREF(relations[i].spec);
     }
     PyMem_Free(nodes);

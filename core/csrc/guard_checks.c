@@ -54,6 +54,7 @@ static int keys_match(const Check *check, PyObject *value) {
     if (PyAnySet_Check(value))
         return PySet_GET_SIZE(value) == check->number && iterated_keys_match(check, value, PySet_Type.tp_iter);
     if (!PyDict_Check(value) || PyDict_GET_SIZE(value) != check->number) return 0;
+    if (!check->number) return 1;
     if (PyODict_Check(value)) return iterated_keys_match(check, value, PyODict_Type.tp_iter);
     Py_ssize_t position = 0, i = 0;
     PyObject *key, *item;
@@ -169,6 +170,9 @@ static int storages_match(const Relation *relation, PyObject *const *slots) {
     }
     if (result == 1) result = groups_match(placed, groups, n);
     PyMem_Free(placed);
+    for (int i = 0; relation->offsets && i < n && result == 1; i++)
+        if (relation->offsets[i] >= 0)
+            result = gw_tensor_starts_at(slots[relation->slots[i]], relation->offsets[i]);
     return result;
 }
 

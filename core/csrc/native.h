@@ -57,6 +57,7 @@ int gw_tensor_check(const TensorSpec *spec, PyObject *value);
 PyObject *gw_tensor_explain(const TensorSpec *spec, PyObject *value);
 /* Identifies the memory a tensor lives in: *base NULL when it has none. 0, or -1 with an exception set. */
 int gw_tensor_storage(PyObject *value, void **base);
+int gw_tensor_starts_at(PyObject *value, int offset); /* by the low 31 bits of its offset in its storage */
 int gw_tensor_setup(PyObject *base, PyObject *reader, PyObject *storage, PyObject *samples, PyObject *report);
 PyObject *gw_dtype_object(int32_t code); /* the torch.dtype, or its number when unknown */
 int gw_tensor_traverse(const TensorSpec *spec, visitproc visit, void *arg);
@@ -107,6 +108,7 @@ typedef struct {
     int end;             /* index after the node's last descendant (preorder) */
     int shortcut;        /* index into shortcuts, -1: none */
     bool wants_absent;
+    bool runs_python;    /* a fetch or check here or below may run Python code */
     Py_ssize_t index;    /* local, closure_cell, index, dict_key */
     Ref key;
 } Node;
@@ -118,6 +120,7 @@ typedef struct {
     int n;
     int *slots;
     int *groups;         /* storages */
+    int *offsets;        /* storages: where the views start, -1: anywhere; NULL: none of them matters */
     PyObject *spec;      /* as given: names and ints only */
 } Relation;
 

@@ -45,7 +45,7 @@ struct Shortcut {
     int next;          /* recording to overwrite next */
     unsigned misses;   /* in a row: recording is tried less and less often */
     unsigned long long hits;
-    Recording recordings[MAX_RECORDINGS];
+    Recording *recordings[MAX_RECORDINGS]; /* made when first needed */
 };
 
 /* ---- taking a shortcut */
@@ -91,10 +91,13 @@ static int replay(Walk *walk, Recording *recording) {
         Py_XSETREF(*slot, Py_NewRef(recording->slots.items[i].value));
     }
     recording->busy++;
+    bool python_ran = false;
     for (int i = 0; i < recording->rest.n && result == 1; i++) {
         const Known *item = &recording->rest.items[i];
-        if (i && walk->tree->runs_python && !unchanged(recording)) result = 2;
-        else result = walk_below(walk, (int)(intptr_t)item->what, item->value);
+        int node = (int)(intptr_t)item->what;
+        if (python_ran && !unchanged(recording)) result = 2;
+        else result = walk_below(walk, node, item->value);
+        python_ran |= walk->tree->nodes[node].runs_python;
     }
     recording->busy--;
     return result;
@@ -137,7 +140,7 @@ static bool answered_by_version(const Check *check, PyObject *value) {
         return PyDict_Check(value) || PyTuple_Check(value) || PyUnicode_Check(value) || PyBytes_Check(value) ||
                PyFrozenSet_Check(value);
     case CHECK_KEYS:
-        return !PyODict_Check(value); /* its order changes without its version */
+        return !PyODict_Check(value) || check->number < 2; /* its order changes without its version */
     case CHECK_DICT_HAS:
     case CHECK_DICT_LACKS:
         return true;
@@ -230,16 +233,20 @@ static void empty(Recording *recording) {
     recording->types.n = recording->checks.n = recording->slots.n = recording->rest.n = 0;
 }
 
+/* The one of this base, else the next to overwrite; NULL without memory. */
+static Recording *recording_for(Shortcut *shortcut, PyObject *base) {
+    for (int i = 0; i < MAX_RECORDINGS; i++)
+        if (shortcut->recordings[i] && shortcut->recordings[i]->base == base) return shortcut->recordings[i];
+    Recording **place = &shortcut->recordings[shortcut->next];
+    shortcut->next = (shortcut->next + 1) % MAX_RECORDINGS;
+    if (!*place) *place = PyMem_Calloc(1, sizeof(Recording));
+    return *place;
+}
+
 /* Without a recording to overwrite, or without memory, the region is walked next time too. */
 static void record(Shortcut *shortcut, const GuardTree *tree, PyObject *base) {
-    Recording *recording = NULL;
-    for (int i = 0; i < MAX_RECORDINGS && !recording; i++)
-        if (shortcut->recordings[i].base == base) recording = &shortcut->recordings[i];
-    if (!recording) {
-        recording = &shortcut->recordings[shortcut->next];
-        shortcut->next = (shortcut->next + 1) % MAX_RECORDINGS;
-    }
-    if (recording->busy) return;
+    Recording *recording = recording_for(shortcut, base);
+    if (!recording || recording->busy) return;
     empty(recording);
     PyObject **values = PyMem_Malloc(sizeof(PyObject *) * (size_t)(tree->max_depth + 1));
     if (!values) return;
@@ -261,8 +268,10 @@ int gw_walk_region(Walk *walk, int at) {
     Shortcut *shortcut = &tree->shortcuts[tree->nodes[at].shortcut];
     PyObject *base = walk->chain.values[walk->chain.n - 1];
     for (int i = 0; i < MAX_RECORDINGS && gw_tree_alive(tree); i++) { /* a type that died may lend its address to another */
-        if (shortcut->recordings[i].base != base) continue;
-        int result = replay(walk, &shortcut->recordings[i]);
+        Recording *recording = shortcut->recordings[i];
+        if (!recording) break;
+        if (recording->base != base) continue;
+        int result = replay(walk, recording);
         if (result == 1) shortcut->misses = 0, shortcut->hits++;
         if (result != 2) return result;
         break;
@@ -294,12 +303,14 @@ int gw_shortcuts_init(GuardTree *tree) {
 void gw_shortcuts_free(Shortcut *shortcuts, int n) {
     for (int i = 0; i < n; i++)
         for (int j = 0; j < MAX_RECORDINGS; j++) {
-            Recording *recording = &shortcuts[i].recordings[j];
+            Recording *recording = shortcuts[i].recordings[j];
+            if (!recording) continue;
             PyMem_Free(recording->dicts);
             PyMem_Free(recording->types.items);
             PyMem_Free(recording->checks.items);
             PyMem_Free(recording->slots.items);
             PyMem_Free(recording->rest.items);
+            PyMem_Free(recording);
         }
     PyMem_Free(shortcuts);
 }

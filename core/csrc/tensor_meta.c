@@ -202,3 +202,18 @@ int gw_tensor_storage(PyObject *value, void **base) {
     return PyErr_Occurred() ? -1 : 0;
 }
 
+int gw_tensor_starts_at(PyObject *value, int wanted) {
+    int64_t offset;
+    Meta meta;
+    if (gw_shim.on && gw_is_plain_tensor_type(Py_TYPE(value)) && read_meta(value, &meta)) {
+        if (gw_shim.storage_offset(handle_of(value), &offset)) return 0;
+    } else {
+        PyObject *found = PyObject_CallMethod(value, "storage_offset", NULL);
+        if (!found) return gw_guard_exception();
+        offset = PyLong_AsLongLong(found);
+        Py_DECREF(found);
+        if (offset == -1 && PyErr_Occurred()) return gw_guard_exception();
+    }
+    return (int)(offset & 0x7fffffff) == wanted;
+}
+

@@ -1,10 +1,11 @@
-"""The sample plugin and its wrong neighbours, really installed, seen from a fresh process."""
+"""The sample plugin and its wrong neighbours, built and installed, seen from processes that know nothing else."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,31 +14,81 @@ import pytest
 SAMPLE = Path(__file__).parents[2] / "tests" / "sample_plugin"
 WRONG = ("broken_import", "duplicate_name", "wrong_api_version")
 
+BUILD = "import sys; from setuptools import build_meta; print(build_meta.build_wheel(sys.argv[1]))"
+
+# Imports torch once and forks for each request, because the import takes seconds.
+SERVER = """
+import json, os, sys, traceback
+import graphwright_plugins as gp
+
+for line in sys.stdin:
+    request = json.loads(line)
+    if os.fork() == 0:
+        try:
+            sys.path[:0] = request["path"]
+            os.environ.update(request["environment"])
+            sys.argv[1:] = request["arguments"]
+            exec(request["program"], {"gp": gp, "json": json, "sys": sys})
+        except BaseException:
+            print(json.dumps({"error": traceback.format_exc()}))
+        finally:
+            sys.stdout.flush()
+            os._exit(0)
+    os.wait()
+os._exit(0)  # an orderly end of torch takes seconds
+"""
+
 
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one import folder for each package, built and installed by pip from a copy of its source."""
+    """A folder with one import folder for each package, built from a copy of its source and unpacked."""
     root = tmp_path_factory.mktemp("sites")
     shutil.copytree(SAMPLE, root / "src", ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
     for name in ("sample", *WRONG):
         source = root / "src" if name == "sample" else root / "src" / name
-        install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
-        subprocess.run([*install, "--target", str(root / name), str(source)], check=True, capture_output=True)
+        # What pip runs to build it; `tests/test_sample_plugin.py` goes through pip itself.
+        built = subprocess.run(
+            [sys.executable, "-c", BUILD, str(root)], cwd=source, check=True, capture_output=True, text=True
+        )
+        zipfile.ZipFile(root / built.stdout.splitlines()[-1]).extractall(root / name)
     return root
 
 
-def run(sites: Path, installed: list[str], program: str, *arguments: str, **environment: str) -> Any:
-    """Run a program where these packages are installed; it prints JSON."""
-    path = os.pathsep.join(str(sites / name) for name in installed)
-    result = subprocess.run(
-        [sys.executable, "-c", f"import json, sys\nimport graphwright_plugins as gp\n{program}", *arguments],
-        env={**os.environ, "PYTHONPATH": path, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout.splitlines()[-1])
+@pytest.fixture(scope="module")
+def server() -> Iterator[subprocess.Popen[str]]:
+    """A process that runs programs in forks of itself."""
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
+        yield process
+
+
+class Installed:
+    """Runs programs where some of the packages are installed."""
+
+    def __init__(self, sites: Path, server: subprocess.Popen[str]) -> None:
+        self.sites = sites
+        self.server = server
+
+    def run(self, installed: list[str], program: str, *arguments: str, **environment: str) -> Any:
+        """Run a program that prints one line, of JSON."""
+        assert self.server.stdin is not None
+        assert self.server.stdout is not None
+        path = [str(self.sites / name) for name in installed]
+        request = {"path": path, "program": program, "arguments": arguments, "environment": environment}
+        print(json.dumps(request), file=self.server.stdin)
+        result = json.loads(self.server.stdout.readline())
+        assert not isinstance(result, dict) or "error" not in result, result["error"]
+        return result
+
+    def resolve(self, installed: list[str], *asked: tuple[str, Any], **environment: str) -> Any:
+        """What each name with these options resolves to, or its error."""
+        return self.run(installed, RESOLVE, json.dumps(asked), **environment)
+
+
+@pytest.fixture
+def packages(sites: Path, server: subprocess.Popen[str]) -> Installed:
+    return Installed(sites, server)
 
 
 LIST = """
@@ -49,8 +100,8 @@ print(json.dumps([imported, rows]))
 """
 
 
-def test_listing_imports_nothing_and_shows_every_error(sites: Path) -> None:
-    imported, rows = run(sites, ["sample", *WRONG], LIST)
+def test_listing_imports_nothing_and_shows_every_error(packages: Installed) -> None:
+    imported, rows = packages.run(["sample", *WRONG], LIST)
     assert imported == []
     by_owner = {distribution: (name, error) for name, distribution, _version, _disabled, error in rows}
     assert set(by_owner) == {
@@ -78,13 +129,9 @@ print(json.dumps(results))
 """
 
 
-def resolve(sites: Path, installed: list[str], *asked: tuple[str, Any], **environment: str) -> Any:
-    return run(sites, installed, RESOLVE, json.dumps(asked), **environment)
-
-
-def test_each_name_gives_its_backend_or_its_own_error(sites: Path) -> None:
+def test_each_name_gives_its_backend_or_its_own_error(packages: Installed) -> None:
     installed = ["sample", "broken_import", "wrong_api_version"]
-    results = resolve(sites, installed, ("broken", None), ("old", None), ("sample", {"most_calls": 5}))
+    results = packages.resolve(installed, ("broken", None), ("old", None), ("sample", {"most_calls": 5}))
     assert results["sample"] == ["graphwright-sample", "0.1.0", "SampleOptions(most_calls=5)"]
     kind, message = results["broken"]
     assert kind == "PluginLoadError"
@@ -94,15 +141,15 @@ def test_each_name_gives_its_backend_or_its_own_error(sites: Path) -> None:
     assert "update the plugin" in message
 
 
-def test_a_duplicate_name_names_both_distributions(sites: Path) -> None:
-    kind, message = resolve(sites, ["sample", "duplicate_name"], ("sample", None))["sample"]
+def test_a_duplicate_name_names_both_distributions(packages: Installed) -> None:
+    kind, message = packages.resolve(["sample", "duplicate_name"], ("sample", None))["sample"]
     assert kind == "DuplicateBackend"
     assert "graphwright-sample 0.1.0" in message
     assert "graphwright-sample-duplicate 0.1.0" in message
 
 
-def test_the_environment_blocks_a_plugin(sites: Path) -> None:
-    results = resolve(sites, ["sample"], ("sample", None), GRAPHWRIGHT_DISABLED_PLUGINS="sample")
+def test_the_environment_blocks_a_plugin(packages: Installed) -> None:
+    results = packages.resolve(["sample"], ("sample", None), GRAPHWRIGHT_DISABLED_PLUGINS="sample")
     assert results["sample"][0] == "BackendDisabled"
 
 
@@ -118,8 +165,8 @@ print(json.dumps([str(info), plugins.names, watch.graphs, watch.reasons, compile
 """
 
 
-def test_a_sound_package_is_listed_hears_events_and_works_in_torch_compile(sites: Path) -> None:
-    listed, names, graphs, reasons, result = run(sites, ["sample"], SOUND)
+def test_a_sound_package_is_listed_hears_events_and_works_in_torch_compile(packages: Installed) -> None:
+    listed, names, graphs, reasons, result = packages.run(["sample"], SOUND)
     assert listed == "sample (graphwright-sample 0.1.0)"
     assert (names, graphs, reasons) == (["sample_watch"], 1, ["f: n changed"])
     assert result == [3.0, 3.0]

@@ -9,7 +9,10 @@ from typing import Any, TypeVar, overload
 
 import torch
 
-from graphwright import _native, events, logs, markers
+import graphwright._native as _native
+import graphwright.events as events
+import graphwright.logs as logs
+import graphwright.markers as markers
 from graphwright.compiled_module import make_compiled_module, original_module
 from graphwright.compiler import CompileSpec, make_compiler
 from graphwright.exc import CompileArgumentError

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from types import FunctionType
 from typing import Any
 
-from graphwright import _native
+import graphwright._native as _native
 from graphwright.bytecode import CodeBuilder, Label
 from graphwright.bytecode.depth import stack_depths
 from graphwright.bytecode.liveness import live_names
@@ -15,11 +16,28 @@ from graphwright.frame_filter import EXPECTED_CODE
 from graphwright.resume import RESUME_FUNCTIONS, STACK_ARGUMENT, ResumePoint, eager_stretch
 from graphwright.symbolic.frame_state import NULL
 from graphwright.symbolic.translator import RootTranslator
+from graphwright.variables.base import NotReconstructible
 from graphwright.variables.cell import CellVariable
 
 _PREPARES_CALL = ("PRECALL", "KW_NAMES")
 _PUSHES_NOTHING = ("POP_", "STORE_", "DELETE_", "JUMP_", "RAISE_", "RERAISE", "LIST_", "SET_", "DICT_", "MAP_")
-_RUNS_NO_PYTHON = ("POP_", "JUMP_", "LOAD_FAST", "LOAD_CONST", "STORE_FAST", "RETURN_VALUE", "COPY", "SWAP", "NOP", "PUSH_NULL", "RESUME")
+_RUNS_NO_PYTHON = (
+    "POP_",
+    "JUMP_",
+    "LOAD_FAST",
+    "LOAD_CONST",
+    "STORE_FAST",
+    "RETURN_VALUE",
+    "COPY",
+    "SWAP",
+    "NOP",
+    "PUSH_NULL",
+    "RESUME",
+)
+
+
+def _place_label(builder: CodeBuilder, label: Label, depth: int) -> None:
+    builder.label(label, depth=depth)
 
 
 class BreakCode:
@@ -67,9 +85,7 @@ class BreakCode:
 
     def needs_hook(self) -> bool:
         """Whether the eager part may run Python functions, which are to be captured in their own right."""
-        return any(
-            not self._decoded.instructions[i].opname.startswith(_RUNS_NO_PYTHON) for i in self._spliced
-        )
+        return any(not self._decoded.instructions[i].opname.startswith(_RUNS_NO_PYTHON) for i in self._spliced)
 
     # ---------------------------------------------------------- state
 
@@ -77,8 +93,11 @@ class BreakCode:
         """Record the code that rebuilds variables and stack, runs the eager part, and calls the resume functions.
 
         Raises:
-            NotReconstructible: a value that is needed cannot be built.
+            NotReconstructible: a value that is needed cannot be built; the exception being handled is needed always,
+                as the context of others.
         """
+        if self._tx.handled.value is not None:
+            raise NotReconstructible(self._tx.handled.value)
         codegen.own_cells.update({cell: name for name, cell in self._own_cells.items()})
         live = set(live_names(self._decoded, self._entry))
         for name, value in self._tx.locals.items():
@@ -114,7 +133,7 @@ class BreakCode:
         source = value.source
         if source is None or source.accessor != "local":
             return False
-        return self._tx.code.co_varnames[source.key] == name
+        return bool(self._tx.code.co_varnames[source.key] == name)
 
     def _emit_cell(self, codegen: Codegen, name: str, cell: CellVariable) -> None:
         if cell.contents is not None:
@@ -136,7 +155,7 @@ class BreakCode:
         for index, label in exits.items():
             depth = depths[index]
             assert depth is not None
-            codegen.later(lambda builder, label=label, depth=depth: builder.label(label, depth=depth))
+            codegen.later(functools.partial(_place_label, label=label, depth=depth))
             self._emit_resume(codegen, index, depth)
 
     def _nulls_at(self, index: int, depth: int) -> tuple[bool, ...]:

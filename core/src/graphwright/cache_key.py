@@ -14,7 +14,7 @@ from collections.abc import Hashable
 from types import MethodType
 from typing import Any, final
 
-from graphwright import config
+import graphwright.config as config
 from graphwright.exc import InternalError
 from graphwright.settings import Settings
 from graphwright_plugins import ResolvedBackend

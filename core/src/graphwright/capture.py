@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from types import FunctionType
 
+import graphwright.events as events
+import graphwright.variables.base as base
 from graphwright.builtin_calls import handlers as _handlers  # noqa: F401  registers them
 from graphwright.codegen import argument_slots
 from graphwright.effects import Effects
@@ -15,7 +17,6 @@ from graphwright.settings import Settings
 from graphwright.sources import SourceRoots
 from graphwright.symbolic.frame_state import CallStack
 from graphwright.symbolic.translator import RootTranslator
-from graphwright.variables.base import VariableTracker
 from graphwright.variables.cell import CellVariable
 from graphwright.variables.dict import DictVariable
 from graphwright.wrap.wrapper import Wrapper
@@ -29,13 +30,14 @@ class CaptureState:
         self.roots = SourceRoots()
         self.guards = GuardSet(self.roots)
         self.effects = Effects()
-        self.wrapper = Wrapper()
+        self.wrapper: base.Wrapper = Wrapper()
         self.frames = CallStack(settings.instruction_limit, settings.inline_depth_limit)
+        self.frames.tells_instructions = events.wants(events.InstructionTraced)
         self._modules: dict[str, tuple[str, type]] = {}
         self.output = OutputGraph(location=self.frames.stack_trace, module_stack=lambda: self._modules)
 
     @contextlib.contextmanager
-    def module_scope(self, module: VariableTracker) -> Iterator[None]:
+    def module_scope(self, module: base.VariableTracker) -> Iterator[None]:
         """While entered, graph nodes belong to a call of this nn.Module."""
         before = self._modules
         name = str(module.source) if module.source is not None else module.type_name()
@@ -69,9 +71,9 @@ def root_translator(capture: CaptureState, function: FunctionType, args: tuple[o
     for i, (name, value) in enumerate(zip(argument_slots(code), args, strict=True)):
         source = roots.local(i, name)
         if name in given_cells:
-            cell = wrapper.wrap(translator, value, source)
-            assert isinstance(cell, CellVariable)
-            translator.cells[name] = cell
+            given = wrapper.wrap(translator, value, source)
+            assert isinstance(given, CellVariable)
+            translator.cells[name] = given
         else:
             translator.locals[name] = wrapper.lazy(translator, value, source)
     return translator

@@ -15,7 +15,7 @@ import torch
 from graphwright.bytecode import CodeBuilder
 from graphwright.sources import Source, SourceRoots
 from graphwright.variables.argument_binding import Parameters
-from graphwright.variables.base import NotReconstructible, VariableTracker
+from graphwright.variables.base import LazyVariable, NotReconstructible, VariableTracker
 from graphwright.variables.tensor import TensorVariable
 
 INPUTS, EXTRAS, OUTPUTS = "__graph_inputs", "__outside_values", "__graph_outputs"
@@ -71,7 +71,7 @@ class Codegen:
     def __call__(self, value: VariableTracker) -> None:
         """Push the value of a variable."""
         source = value.source
-        if source is not None and not _is_literal_constant(value):
+        if source is not None and (_nobody_looked_at(value) or not _is_literal_constant(value)):
             self.load_source(source)
             return
         value = value.realize()
@@ -153,6 +153,10 @@ def argument_slots(code: types.CodeType) -> tuple[str, ...]:
     parameters = Parameters.of(code)
     rest = [n for n in (parameters.varargs, parameters.varkw) if n is not None]
     return (*parameters.positional, *parameters.keyword_only, *rest)
+
+
+def _nobody_looked_at(value: VariableTracker) -> bool:
+    return isinstance(value, LazyVariable) and not value.is_realized()
 
 
 def _is_literal_constant(value: VariableTracker) -> bool:

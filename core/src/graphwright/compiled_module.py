@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import torch
 
-from graphwright import torch_compat
+import graphwright.torch_compat as torch_compat
 from graphwright.exc import CompileValueError
 
 

@@ -11,7 +11,9 @@ from typing import Any
 
 import torch
 
-from graphwright import _native, events, torch_compat
+import graphwright._native as _native
+import graphwright.events as events
+import graphwright.torch_compat as torch_compat
 from graphwright.cache_key import CacheKey, intern_key
 from graphwright.compiled_module import make_compiled_module, original_module
 from graphwright.exc import CodeLocation, CompileArgumentError, Unsupported

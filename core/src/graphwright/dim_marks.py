@@ -1,6 +1,6 @@
 """Marks on tensors that say which of their sizes may vary.
 
-The attributes are those that `torch._dynamo.mark_dynamic` and its kin set on the tensor object, so that a mark made
+The attributes are those that `mark_dynamic` of torch.compile and its kin set on the tensor object, so that a mark made
 through either library is seen by both.
 """
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from graphwright.guards.guard_set import GuardSet
 from graphwright.variables.base import VariableTracker
+from graphwright.variables.later_call import LaterCall
 from graphwright.variables.object_model import ClassAttribute
 
 
@@ -20,6 +21,8 @@ class Effects:
     def __init__(self) -> None:
         self.mutated: dict[VariableTracker, None] = {}
         self.class_attributes: dict[tuple[type, str], VariableTracker] = {}
+        self.later_calls: list[LaterCall] = []
+        """Logging calls that run after the graph, in order."""
         self._known: dict[int, tuple[Any, VariableTracker]] = {}
 
     def mutate(self, variable: VariableTracker) -> None:
@@ -38,7 +41,11 @@ class Effects:
 
     def is_empty(self) -> bool:
         """Whether there is nothing to replay."""
-        return not self.mutated and not self.class_attributes
+        return not self.mutated and not self.class_attributes and not self.later_calls
+
+    def misplaced_call(self) -> LaterCall | None:
+        """The first logging call that cannot run after the graph, because what it shows is changed in the meantime."""
+        return next((call for call in self.later_calls if call.came_too_late()), None)
 
     # ---------------------------------------------------------- classes
 

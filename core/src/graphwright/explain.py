@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import fx
 
-from graphwright import events
+import graphwright.events as events
 from graphwright.compiler import CompileSpec, make_compiler
 from graphwright.exc import CodeLocation
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import time
-import weakref
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
-from graphwright import _native, events
-from graphwright import graph_breaks as gb
+import graphwright._native as _native
+import graphwright.events as events
+import graphwright.graph_breaks as gb
 from graphwright.cache_key import CacheKey
 from graphwright.exc import (
     CodeLocation,
@@ -22,9 +22,11 @@ from graphwright.exc import (
     Unsupported,
 )
 from graphwright.frame_compiler import FrameCompiler
+from graphwright.frame_filter import EXPECTED_CODE, is_worth_capturing, why_never_captured
 from graphwright.stance import allows_capture
 from graphwright.torch_compat import why_operations_are_intercepted
-from graphwright.frame_filter import EXPECTED_CODE, is_worth_capturing, why_never_captured
+from graphwright_plugins import HookError
+from graphwright.weak_identity import WeakIdentityMap
 
 _MAX_FAILED_CAPTURES = 4
 """After so many captures of one code object came to nothing, it is left to the interpreter for good."""
@@ -44,12 +46,10 @@ class _Histories:
     """Histories by code object and key; those of dead ones go with them."""
 
     def __init__(self) -> None:
-        self._by_code: weakref.WeakKeyDictionary[CodeType, weakref.WeakKeyDictionary[CacheKey, _CodeHistory]] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._by_code: WeakIdentityMap[CodeType, WeakIdentityMap[CacheKey, _CodeHistory]] = WeakIdentityMap()
 
     def of(self, code: CodeType, key: CacheKey) -> _CodeHistory:
-        by_key = self._by_code.setdefault(code, weakref.WeakKeyDictionary())
+        by_key = self._by_code.setdefault(code, WeakIdentityMap())
         return by_key.setdefault(key, _CodeHistory())
 
     def clear(self) -> None:
@@ -81,9 +81,7 @@ def convert_frame(function: FunctionType, args: tuple[object, ...], key: CacheKe
     reason = why_never_captured(function)
     if reason is not None:
         if code in EXPECTED_CODE:
-            events.emit(
-                events.FrameSkipped(function=code.co_qualname, reason=str(reason), location=_first_line(code))
-            )
+            events.emit(events.FrameSkipped(function=code.co_qualname, reason=str(reason), location=_first_line(code)))
         return _native.SKIP
     if not is_worth_capturing(function, args):
         return None
@@ -113,6 +111,8 @@ def convert_frame(function: FunctionType, args: tuple[object, ...], key: CacheKe
     except (GraphwrightError, RecursionError) as error:
         if isinstance(error, (InternalError, RecursionError)):
             return _internal_error(error, code, key, history, compile_id)
+        raise
+    except HookError:  # a plugin's transform failed: no bug of ours, and no reason to run without it
         raise
     except Exception as error:  # noqa: BLE001  border: our bugs must not change what the program does
         return _internal_error(error, code, key, history, compile_id)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import time
 from collections.abc import Callable
 from types import FunctionType
+from typing import Any
 
-from graphwright import _native, events
-from graphwright import graph_breaks as gb
+import graphwright._native as _native
+import graphwright.events as events
+import graphwright.graph_breaks as gb
 from graphwright.break_code import BreakCode
 from graphwright.bytecode import CodeBuilder
 from graphwright.cache_key import CacheKey
@@ -17,7 +20,8 @@ from graphwright.codegen import EXTRAS, INPUTS, Codegen, argument_slots
 from graphwright.exc import CodeLocation, GraphBreak, InternalError
 from graphwright.graph.ambient_state import AmbientState
 from graphwright.graph.graph_call import call_backend, checked
-from graphwright.graph.output_graph import FinishedGraph, graph_name
+from graphwright.graph.output_graph import FinishedGraph, GraphInput, graph_name
+from graphwright.plugin_events import transform
 from graphwright.sources import Source
 from graphwright.symbolic.frame_state import Returned
 from graphwright.symbolic.translator import RootTranslator
@@ -65,7 +69,7 @@ class FrameCompiler:
                 if self._key.fullgraph or translator.broken_step is None:
                     raise
                 before.install()
-                return self._compile_up_to(signal, translator.broken_step)
+                return self._compile_up_to(signal, translator.broken_step, before)
         finally:
             before.install()
 
@@ -73,16 +77,24 @@ class FrameCompiler:
         capture = CaptureState(self._key.settings)
         return capture, root_translator(capture, self._function, self._args)
 
-    def _compile_up_to(self, signal: GraphBreak, step: int) -> _native.Entry:
+    def _compile_up_to(self, signal: GraphBreak, step: int, before: AmbientState) -> _native.Entry:
         """Translate again, stop before the instruction that breaks the graph, and go on from there in eager."""
         capture, translator = self._start()
         translator.translate(stop_at=step)
+        misplaced = capture.effects.misplaced_call()
+        if misplaced is not None:
+            before.install()
+            return self._compile_up_to(misplaced.break_instead, misplaced.break_instead.step, before)
         codegen = Codegen(capture.roots)
         ending = BreakCode(translator, self._key, self._convert)
         try:
             _emit_effects(capture, codegen)
             ending.emit_state(codegen)
         except NotReconstructible as unbuildable:
+            raised_at = translator.raise_steps.get(unbuildable.variable)
+            if raised_at is not None:  # what is raised in eager has its traceback
+                before.install()
+                return self._compile_up_to(signal, raised_at, before)
             detail = f"{unbuildable.variable}, needed after a graph break ({signal.kind.gw_id}: {signal.detail})"
             translator.graph_break(gb.CANNOT_RECONSTRUCT, detail)
         events.emit(
@@ -99,9 +111,11 @@ class FrameCompiler:
         hooked = ending.needs_hook() and signal.kind is not gb.HIGHER_ORDER
         return self._build(capture, codegen, builder, hooked)
 
-    def _close_whole(
-        self, capture: CaptureState, translator: RootTranslator, result: VariableTracker
-    ) -> _native.Entry:
+    def _close_whole(self, capture: CaptureState, translator: RootTranslator, result: VariableTracker) -> _native.Entry:
+        misplaced = capture.effects.misplaced_call()
+        if misplaced is not None:
+            translator.broken_step = misplaced.break_instead.step
+            raise misplaced.break_instead
         codegen = Codegen(capture.roots)
         try:
             _emit_effects(capture, codegen)
@@ -124,9 +138,7 @@ class FrameCompiler:
     def _builder_arguments(self) -> tuple[str, ...]:
         return (*argument_slots(self._code), INPUTS, EXTRAS)
 
-    def _build(
-        self, capture: CaptureState, codegen: Codegen, builder: CodeBuilder, needs_hook: bool
-    ) -> _native.Entry:
+    def _build(self, capture: CaptureState, codegen: Codegen, builder: CodeBuilder, needs_hook: bool) -> _native.Entry:
         graph = capture.output.finish(list(codegen.output_nodes), graph_name(int(self._compile_id)))
         codegen.set_state(graph.state_calls)
         graph_call = self._compile_graph(capture, graph)
@@ -149,7 +161,7 @@ class FrameCompiler:
         tree = self._guard_tree(capture, [*inputs, *codegen.extras(inputs)])
         return _native.Entry(tree, code, len(inputs), needs_hook, graph.name)
 
-    def _compile_graph(self, capture: CaptureState, graph: FinishedGraph) -> object:
+    def _compile_graph(self, capture: CaptureState, graph: FinishedGraph) -> Callable[..., Any] | None:
         if graph.module is None:
             return None
         backend = self._key.backend
@@ -162,6 +174,8 @@ class FrameCompiler:
                 compile_id=self._compile_id,
             )
         )
+        module = transform(graph.module, graph.example_inputs)
+        graph = dataclasses.replace(graph, module=module)
         events.emit(
             events.BackendUsed(
                 graph_name=graph.name,
@@ -174,7 +188,8 @@ class FrameCompiler:
         started = time.perf_counter()
         compiled = call_backend(backend, graph, capture.output.tracing_context)
         seconds = time.perf_counter() - started
-        _native.mark(graph.module.forward.__func__.__code__, None, _native.SKIP)
+        forward: Any = module.forward  # a bound method, which torch annotates as any callable
+        _native.mark(forward.__func__.__code__, None, _native.SKIP)
         events.emit(
             events.GraphCompiled(name=graph.name, backend=backend.name, seconds=seconds, compile_id=self._compile_id)
         )
@@ -189,8 +204,14 @@ class FrameCompiler:
         used = {id(entry) for entry in graph.inputs}
         pairs = [(e, g) for e, g in zip(capture.output.inputs, groups, strict=True) if id(e) in used]
         shared = len({g for _, g in pairs}) < len(pairs)
-        if len(pairs) > 1 and (shared or capture.output.mutated_inputs()):
-            capture.guards.storages([e.source for e, _ in pairs], [g for _, g in pairs])
+        written = capture.output.mutated_inputs()
+        if len(pairs) > 1 and (shared or written):
+            places = {id(e): e.tensor.storage_offset() for e in written} if shared else {}
+            offsets = [places.get(id(e), -1) for e, _ in pairs]
+            capture.guards.storages([e.source for e, _ in pairs], [g for _, g in pairs], offsets)
+        for entry in written:
+            if entry.tensor.requires_grad:
+                _guard_place_in_history(capture, entry)
 
     def _guard_tree(self, capture: CaptureState, fetched: list[Source]) -> _native.GuardTree:
         roots, n_slots, relations = capture.guards.native_spec(fetched)
@@ -208,6 +229,18 @@ class FrameCompiler:
         return tree
 
 
+def _guard_place_in_history(capture: CaptureState, entry: GraphInput) -> None:
+    """Whether a tensor may be written to depends on whether it, or what it is a view of, is a leaf."""
+    base = entry.tensor._base
+    of_base = entry.source.attr("_base")
+    if base is None:
+        capture.guards.add(of_base, "eq", None)
+        capture.guards.add(entry.source.attr("is_leaf"), "eq", entry.tensor.is_leaf)
+    else:
+        capture.guards.add(of_base.attr("is_leaf"), "eq", base.is_leaf)
+        capture.guards.add(of_base.attr("requires_grad"), "eq", base.requires_grad)
+
+
 def _emit_effects(capture: CaptureState, codegen: Codegen) -> None:
     for (cls, name), value in capture.effects.class_attributes.items():
         codegen.load_constant(type.__setattr__)
@@ -218,3 +251,5 @@ def _emit_effects(capture: CaptureState, codegen: Codegen) -> None:
         codegen.op("pop_top")
     for changed in list(capture.effects.mutated):
         changed.replay(codegen)
+    for call in capture.effects.later_calls:
+        call.replay(codegen)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import weakref
 from types import CodeType, FunctionType
 
 import torch
 
-from graphwright import _native
+import graphwright._native as _native
 from graphwright.markers import why_disabled
 from graphwright.trust import is_looked_into, is_trusted_module
+from graphwright.weak_identity import WeakIdentityMap
 
 _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _GENERATED_GRAPH = "<eval_with_key>"
@@ -21,11 +21,11 @@ class ExpectedCode:
     """Code that somebody asked to have compiled, as opposed to what the frame hook happens to meet."""
 
     def __init__(self) -> None:
-        self._codes: weakref.WeakSet[CodeType] = weakref.WeakSet()
+        self._codes: WeakIdentityMap[CodeType, bool] = WeakIdentityMap()
 
     def add(self, code: CodeType) -> None:
         """Note that code is to be captured whenever it is called."""
-        self._codes.add(code)
+        self._codes.setdefault(code, True)
 
     def __contains__(self, code: CodeType) -> bool:
         return code in self._codes

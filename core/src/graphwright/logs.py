@@ -20,7 +20,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from graphwright import config, events
+import graphwright.config as config
+import graphwright.events as events
 from graphwright.events import Event
 from graphwright.exc import CompileValueError
 from graphwright.settings import Settings

@@ -18,7 +18,8 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from graphwright import _native, torch_compat
+import graphwright._native as _native
+import graphwright.torch_compat as torch_compat
 from graphwright.exc import CompileArgumentError, CompileValueError
 
 T = TypeVar("T")
@@ -64,6 +65,9 @@ class DisableMark:
     """Whether what it calls is left to the interpreter too."""
     marker: str
     """How it was marked, for messages."""
+
+    def __str__(self) -> str:
+        return f"marked by {self.marker}" + (f" ({self.reason})" if self.reason else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ import warnings
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from graphwright import _native, events
+import graphwright._native as _native
+import graphwright.events as events
 from graphwright.torch_compat import (
     DeviceContext,
     DisableTorchFunction,
@@ -27,7 +28,7 @@ def read_tensor(tensor: torch.Tensor) -> tuple[Any, ...]:
     """dtype, device type and index (-1: none), layout, requires_grad, sizes, strides or None, conj, neg, `_cdata`."""
     with DisableTorchFunction():
         strided = tensor.layout is torch.strided
-        index = tensor.device.index
+        index = cast("int | None", tensor.device.index)  # None where torch annotates int: a device without a number
         return (
             tensor.dtype,
             tensor.device.type,
@@ -141,7 +142,7 @@ class _FunctionMode(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-class _DispatchMode(TorchDispatchMode):  # type: ignore[misc]  # torch does not annotate its base
+class _DispatchMode(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
 
@@ -161,7 +162,7 @@ def ambient_contexts() -> tuple[AbstractContextManager[Any], ...]:
         DisableTorchFunctionSubclass(),
         DisableTorchFunction(),
         _FunctionMode(),
-        _DispatchMode(),
+        _DispatchMode(),  # type: ignore[no-untyped-call]  # torch does not annotate the constructor
         torch.device("meta"),
     )
 

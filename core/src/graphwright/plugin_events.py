@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import fx
 
-from graphwright import events
+import graphwright.events as events
 from graphwright.events import Event
 from graphwright.exc import CodeLocation
 from graphwright_plugins import PluginError, Plugins, load_plugins

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import CodeType
 
 from graphwright.bytecode import CodeBuilder, DecodedCode, decode
+from graphwright.weak_identity import WeakIdentityMap
 
 STACK_ARGUMENT = "__stack_{}"
 
@@ -55,8 +56,8 @@ class ResumeFunctions:
     """The resume functions made so far; each lives as long as its original code."""
 
     def __init__(self) -> None:
-        self._made: weakref.WeakKeyDictionary[CodeType, dict[ResumePoint, CodeType]] = weakref.WeakKeyDictionary()
-        self._origins: weakref.WeakKeyDictionary[CodeType, Origin] = weakref.WeakKeyDictionary()
+        self._made: WeakIdentityMap[CodeType, dict[ResumePoint, CodeType]] = WeakIdentityMap()
+        self._origins: WeakIdentityMap[CodeType, Origin] = WeakIdentityMap()
 
     def code_for(self, code: CodeType, point: ResumePoint) -> CodeType:
         """The code that resumes `code` at `point`."""
@@ -68,8 +69,9 @@ class ResumeFunctions:
         made = self._made.setdefault(code, {})
         found = made.get(point)
         if found is None:
-            found = made[point] = _make(code, point)
-            self._origins[found] = _origin(code, point, found)
+            fresh = _make(code, point)
+            self._origins.setdefault(fresh, _origin(code, point, fresh))
+            found = made.setdefault(point, fresh)
         return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What governs capture. Names are torch._dynamo.config's where the meaning is the same."""
+    """What governs capture. Names are those of torch.compile's settings where the meaning is the same."""
 
     recompile_limit: int = 8
     """Entries a code object may have for one backend before misses run in eager."""
@@ -37,6 +37,7 @@ class Settings:
         Raises:
             ValueError: a limit is not a positive integer.
         """
+        object.__setattr__(self, "reorderable_logging_functions", frozenset(self.reorderable_logging_functions))
         for name in ("recompile_limit", "accumulated_recompile_limit", "inline_depth_limit", "instruction_limit"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:

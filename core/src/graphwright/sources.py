@@ -135,7 +135,7 @@ class SourceRoots:
         """An object known by itself, held weakly: classes mostly."""
         return self._root("object", value, id(value))
 
-    def constant(self, value: object) -> Source:
+    def constant(self, value: Any) -> Source:
         """An object that lives with the entry, held strongly: nothing that could reach the user's code."""
         return self._root("constant", value, id(value))
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final
 
-from graphwright import _native, torch_compat
+import graphwright._native as _native
+import graphwright.torch_compat as torch_compat
 from graphwright.exc import CompileValueError, GraphwrightError
 
 _NATIVE: Final = {"default": 0, "force_eager": 1, "eager_on_recompile": 2, "fail_on_recompile": 0}

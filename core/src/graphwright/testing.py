@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from graphwright import events
+import graphwright.events as events
 from graphwright.compiler import CompileSpec, make_compiler
 from graphwright.likeness import Likeness, identity_pattern, random_states, seed_all
 from graphwright_plugins import GraphCompiler, lookup_backend

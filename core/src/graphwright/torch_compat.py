@@ -1,14 +1,13 @@
 """Every private name of torch that the core uses; nothing else in the core imports one.
 
-Checked with torch 2.11 to 2.13. When a torch release moves a name, this is the file to change.
+Tried with torch 2.13 only. When a torch release moves a name, this is the file to change.
 """
 
 from __future__ import annotations
 
 import contextlib
-import logging
+import os
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from types import FunctionType
@@ -80,6 +79,15 @@ UNSUPPORTED_FAKE_ERRORS: tuple[type[BaseException], ...] = (
 )
 """What fake tensors raise when an operation has no rule for them."""
 
+TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
+"""Where torch is installed."""
+TORCH_INTERNALS: tuple[str, ...] = (
+    "torch._dynamo", "torch._export", "torch._functorch", "torch._inductor", "torch._jit_internal", "torch._logging",
+)  # fmt: skip
+"""Modules of torch's own compilers and logs, which no capture looks into."""
+OPERATOR_MODULES: tuple[str, ...] = ("torch", "torch._C", "_operator", "builtins")
+"""The `__module__` of functions that are operations and nothing else."""
+
 set_grad_enabled = torch._C._set_grad_enabled
 """The setter behind `torch.no_grad` and `torch.set_grad_enabled`; a function of one bool, as graphs hold it."""
 
@@ -114,66 +122,6 @@ def quiet_grad_access(*tensors: torch.Tensor) -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The .grad attribute of a Tensor")
         yield
-
-
-_trying = threading.local()
-"""Whether this thread is trying an operation on fakes."""
-
-
-def _is_trying() -> bool:
-    return getattr(_trying, "active", False)
-
-
-class _ReportFilter(logging.Filter):
-    """Drops torch's log of an operation that failed on fakes: here a failure is an answer."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return not _is_trying()
-
-
-logging.getLogger(FakeTensorMode.__module__).addFilter(_ReportFilter())
-
-
-class _WarningGate:
-    """Stands in for `warnings.showwarning` while an operation is tried: it will warn again when the graph runs.
-
-    Warnings from C++ pass: torch gives many of them only once in a process.
-    """
-
-    def __init__(self) -> None:
-        self.original = warnings.showwarning
-
-    def __call__(
-        self, message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None
-    ) -> None:
-        if not _is_trying() or "Triggered internally" in str(message):
-            self.original(message, category, filename, lineno, file, line)
-
-    def install(self) -> None:
-        if warnings.showwarning is not self:
-            self.original = warnings.showwarning
-            warnings.showwarning = self
-
-    def remove(self) -> None:
-        if warnings.showwarning is self:
-            warnings.showwarning = self.original
-
-
-_warning_gate = _WarningGate()
-
-
-@contextlib.contextmanager
-def trying_on_fakes(mode: FakeTensorMode) -> Iterator[None]:
-    """Run an operation under a fake mode, without reports of failures and without the warnings of a real run."""
-    before = _is_trying()
-    _trying.active = True
-    _warning_gate.install()
-    try:
-        with mode:
-            yield
-    finally:
-        _warning_gate.remove()
-        _trying.active = before
 
 
 @contextlib.contextmanager
@@ -294,6 +242,16 @@ def call_with_hooks(module_like: Any, args: tuple[Any, ...], kwargs: dict[str, A
 def is_script_module(module: torch.nn.Module) -> bool:
     """Whether a module is TorchScript, whose code is no Python."""
     return isinstance(module, torch.jit.ScriptModule)
+
+
+def is_scripted_python(value: Any) -> bool:
+    """Whether a value is a TorchScript function that remembers the Python function it was made from."""
+    return isinstance(value, torch.jit.ScriptFunction) and hasattr(value, "_torchdynamo_inline")
+
+
+def is_own_tensor_function(function: FunctionType) -> bool:
+    """Whether a Python function is a method that torch itself gives all tensors."""
+    return function.__module__ == "torch._tensor" and torch.Tensor.__dict__.get(function.__name__) is function
 
 
 # ---------------------------------------------------------------- what the native extension reads

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 
+from graphwright.torch_compat import TORCH_INTERNALS
+
 _TRUSTED_ROOTS = frozenset({"torch", "numpy", "torchgen", "functorch", "graphwright", "graphwright_plugins"})
 _NOT_LOOKED_INTO = (
-    "abc", "ast", "asyncio", "concurrent", "ctypes", "datetime", "gc", "importlib", "inspect", "io", "json", "linecache", "logging",
-    "multiprocessing", "os", "pathlib", "pdb", "pickle", "posixpath", "random", "re", "selectors", "shutil", "signal",
-    "socket", "subprocess", "tempfile", "threading", "time", "tokenize", "traceback", "unittest", "warnings", "weakref",
-    "numpy", "torch._dynamo", "torch._inductor", "torch.fx", "torch.jit", "torch._jit_internal", "torch.distributed",
-    "torch._functorch", "torch.export", "torch._export", "torch.multiprocessing", "torch._logging", "torch.profiler",
-    "torch.hub", "torch.serialization", "torch.testing", "torch.cuda", "graphwright", "rich", "pytest", "_pytest",
-    "tqdm", "sympy",
+    *TORCH_INTERNALS,
+    "abc", "ast", "asyncio", "concurrent", "ctypes", "datetime", "gc", "importlib", "inspect", "io", "json",
+    "linecache", "logging", "multiprocessing", "os", "pathlib", "pdb", "pickle", "posixpath", "random", "re",
+    "selectors", "shutil", "signal", "socket", "subprocess", "tempfile", "threading", "time", "tokenize", "traceback",
+    "unittest", "warnings", "weakref", "numpy", "torch.fx", "torch.jit", "torch.distributed", "torch.export",
+    "torch.multiprocessing", "torch.profiler", "torch.hub", "torch.serialization", "torch.testing", "torch.cuda",
+    "graphwright", "rich", "pytest", "_pytest", "tqdm", "sympy",
 )  # fmt: skip
 
 

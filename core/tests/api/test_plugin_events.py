@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import logging
+import operator
 from typing import Any
 
 import pytest
 import torch
 
 import graphwright
-from graphwright import events
+from graphwright import events, plugin_events
 from graphwright.plugin_events import _HOOKS, PluginBridge
+from graphwright.testing import CompileCounter
 from graphwright_plugins import HookError, Plugins, hookimpl
 
 
@@ -94,3 +96,31 @@ def test_a_plugin_that_cannot_be_loaded_is_told_once() -> None:
         bridge.tell(events.FrameStarted(function="f"))
         bridge.tell(events.FrameStarted(function="f"))
     assert [event.reason for event in found if isinstance(event, events.MechanismOff)] == ["no such thing"]
+
+
+def test_a_transform_changes_what_the_backend_gets(monkeypatch) -> None:
+    class Doubler:
+        @hookimpl
+        def transform_graph(self, graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+            for node in list(graph.graph.nodes):
+                if node.target is operator.add:
+                    node.target = operator.mul
+            graph.recompile()
+            return graph
+
+    monkeypatch.setattr(plugin_events, "BRIDGE", bridge_to(Doubler()))
+    counter = CompileCounter()
+    compiled = graphwright.compile(lambda x: x + 3, backend=counter)
+    assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 3.0))
+    assert [node.target for node in counter.graphs[0].graph.nodes if node.op == "call_function"] == [operator.mul]
+
+
+def test_a_failing_transform_is_an_error_of_the_call(monkeypatch) -> None:
+    class Broken:
+        @hookimpl
+        def transform_graph(self, graph: torch.fx.GraphModule) -> None:
+            raise RuntimeError("nothing works")
+
+    monkeypatch.setattr(plugin_events, "BRIDGE", bridge_to(Broken()))
+    with pytest.raises(HookError, match=r"mine 1\.0.*nothing works"):
+        graphwright.compile(lambda x: x + 3, backend="eager")(torch.ones(2))

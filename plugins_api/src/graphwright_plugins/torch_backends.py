@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import torch
 from torch import fx
 
 from .entry_points import import_plugin
@@ -14,6 +13,7 @@ from .loading import duplicate_backend, torch_entry_points, unknown_backend
 from .naming import did_you_mean
 from .protocol import Capabilities, CompiledGraph, GraphCompiler
 from .torch_compat import (
+    TORCH_VERSION,
     inductor_backend,
     inductor_option_names,
     is_builtin_torch_backend,
@@ -137,7 +137,7 @@ def _entry_point_backend(name: str) -> CallableBackend | None:
         return None
     found = registry.find(name)
     if is_builtin_torch_backend(name):
-        raise duplicate_backend(name, [found.owner, f"torch {torch.__version__} itself"])
+        raise duplicate_backend(name, [found.owner, f"torch {TORCH_VERSION} itself"])
     return CallableBackend(name, import_plugin(found), found.distribution, found.version)
 
 
@@ -147,7 +147,7 @@ def _registered_backend(name: str, known: Sequence[str]) -> CallableBackend:
         raise unknown_backend(name, {*known, *names})
     function = lookup_torch_backend(name)
     if is_builtin_torch_backend(name):
-        return CallableBackend(name, function, "torch", str(torch.__version__))
+        return CallableBackend(name, function, "torch", TORCH_VERSION)
     return CallableBackend(name, function)  # registered by the user's program at run time
 
 
@@ -156,7 +156,7 @@ def _compile_with_inductor(graph: fx.GraphModule, example_inputs: Sequence[Any],
     return compiled
 
 
-INDUCTOR: Final = CallableBackend("inductor", _compile_with_inductor, "torch", str(torch.__version__))
+INDUCTOR: Final = CallableBackend("inductor", _compile_with_inductor, "torch", TORCH_VERSION)
 """Torch's own Inductor. One object, as torch.compile builds a new one for each set of options."""
 
 

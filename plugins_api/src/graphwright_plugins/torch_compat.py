@@ -1,12 +1,12 @@
 """Every private name of torch that the contract uses, and nothing else imports one.
 
-Checked with torch 2.11 to 2.13. When a torch release moves a name, this is the file to change.
+Tried with torch 2.13 only. When a torch release moves a name, this is the file to change.
 """
 
 import contextlib
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import torch
 from torch import fx
@@ -17,6 +17,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, Stateles
 from torch.fx.graph import _BoxedCodeGen
 
 __all__ = [
+    "TORCH_VERSION",
     "FakeTensorMode",
     "aot_module_simplified",
     "as_fake",
@@ -35,6 +36,9 @@ __all__ = [
     "tracing_context",
     "use_boxed_calls",
 ]
+
+TORCH_VERSION: Final = str(torch.__version__)
+"""The version of the torch that is installed."""
 
 
 def new_fake_mode() -> FakeTensorMode:

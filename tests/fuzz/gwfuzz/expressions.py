@@ -12,29 +12,38 @@ PLAIN: dict[str, tuple[str, ...]] = {
     "T": (
         "$=T", "$=T", "$=T", "$=T", "($T + $T)", "($T * $F)", "($T - $T)", "($T * $T)", "($T + $I)", "torch.relu($T)",
         "torch.sin($T)", "(-$T)", "$T.abs()", "$T.clamp(-1.0, 1.0)", "torch.where($B, $T, $T)", "torch.maximum($T, $T)",
-        "($T.sum() + $=T)", "$T.mean()", "$T.sum(-1, keepdim=True)", "$T[:1]", "$T[..., :1]", "$T[$I % 1 - 1]", "$T.clone()",
+        "($T.sum() + $=T)", "$T.mean()", "$T.sum(-1, keepdim=True)", "$T[:1]", "$T[..., :1]", "$T[$I % 1 - 1]",
+        "$T.clone()",
         "$T.detach()", "$T.t().t()", "($T.reshape(-1)[0] * $=T)", "$=T.view($1.shape)", "torch.zeros_like($T)",
         "torch.full_like($T, $F)", "torch.stack([$=T, $1]).sum(0)", "torch.cat([$=T, $1])[:2]", "($T / 2)", "($T ** 2)",
-        "(($=T @ $1.t()).sum() - $T)", "$T.to(torch.float64)", "$T.float()", "torch.ones($I % 2 + 1, 3)", "torch.arange(3.0)",
-        "torch.tensor([1.0, $F, 0.5])", "torch.tensor($I)", "[*$LT, $T][0]", "[$T, *$LT][-1]", "$DT['a']", "$DT.get('b', $T)", "$P[0]",
+        "(($=T @ $1.t()).sum() - $T)", "$T.to(torch.float64)", "$T.float()", "torch.ones($I % 2 + 1, 3)",
+        "torch.arange(3.0)",
+        "torch.tensor([1.0, $F, 0.5])", "torch.tensor($I)", "[*$LT, $T][0]", "[$T, *$LT][-1]", "$DT['a']",
+        "$DT.get('b', $T)", "$P[0]",
         "$O.x", "$O.scale($T)", "$=O($T)", "$O.absorb($T).x", "helper($T, $I)", "helper($T)", "sum($LT)", "$FN($T)",
         "(lambda t: t * $F)($T)", "($T if $K else $T)", "getattr($O, 'x')", "torch.softmax($T, -1)",
-        "torch.rand_like($T)", "$T.unsqueeze(0)[0]", "$=T.masked_fill($1 > $F, $F)", "$T.sort().values", "$T.max(0).values",
+        "torch.rand_like($T)", "$T.unsqueeze(0)[0]", "$=T.masked_fill($1 > $F, $F)", "$T.sort().values",
+        "$T.max(0).values",
         "$T.split(1)[0]", "torch.nn.functional.gelu($T)", "helper(t=$T, n=$I)", "$B.float()", "Box.plus($T, $T)",
         "(spare := $T)", "torch.add($T, $T, alpha=$I)", "$=T.expand_as($1)", "$=T.mul_($F)", "$=T.add_($=T)",
         "helper(*($T, $I))", "helper(*[$T], **{'n': $I})", "functools.reduce(lambda a, b: a + b, $LT)",
         "functools.partial(helper, n=$I)($T)", "max($T.shape[-1:], default=0) * $T", "Pair($T, $I).left",
-        "next(iter($LT), $T)", "operator.mul($T, $T)", "($T + $=T.T.T)", "$T.transpose(0, -1).transpose(0, -1)", "($T.flatten().sum() - $T)", "$T.squeeze()", "$T[0]", "$T.sum()",
+        "next(iter($LT), $T)", "operator.mul($T, $T)", "($T + $=T.T.T)", "$T.transpose(0, -1).transpose(0, -1)",
+        "($T.flatten().sum() - $T)", "$T.squeeze()", "$T[0]", "$T.sum()",
     ),
     "B": ("($T > $F)", "($T > 0)", "$T.isnan()", "($T == $T)", "(~($T < $F))", "(($T > 0) & ($T < 1))"),
     "I": (
         "$=I", "$=I", "0", "1", "2", "3", "-1", "($I + $I)", "($I - $I)", "(($I * $I) % 11)", "($I // ($I % 3 + 4))",
-        "($I % 3)", "($I // 2)", "(-$I)", "$T.shape[:1].numel()", "$T.shape[-1:][-1]", "$T.size(-1)", "$T.dim()", "len($L)",
+        "($I % 3)", "($I // 2)", "(-$I)", "$T.shape[:1].numel()", "$T.shape[-1:][-1]", "$T.size(-1)", "$T.dim()",
+        "len($L)",
         "len($S)", "$T.numel()", "sum($L)", "max($I, $I)", "min($I, $I)", "abs($I)", "int($F)", "len($DT)",
-        "$DI.get('n', $I)", "$DI['a']", "$O.n", "$O.double", "$O.bump() % 7", "$O[0]", "len($O)", "[*$L, 2][0]", "[1, *$L][-1]",
-        "[*$L, 3, 4, 5][$I % 3]", "($I if $K else $I)", "round($F)", "($I & $I)", "($I ^ 3)", "$P[1]", "len($SE)", "Box.count() % 7",
+        "$DI.get('n', $I)", "$DI['a']", "$O.n", "$O.double", "$O.bump() % 7", "$O[0]", "len($O)", "[*$L, 2][0]",
+        "[1, *$L][-1]",
+        "[*$L, 3, 4, 5][$I % 3]", "($I if $K else $I)", "round($F)", "($I & $I)", "($I ^ 3)", "$P[1]", "len($SE)",
+        "Box.count() % 7",
         "len(max([$S, $S], key=len))", "$L.count($I)", "[*$L, 4].index(4)", "int($K)", "sum(i for i in $L if i > $I)",
-        "sum(count_to($I % 4, $I))", "($=L.pop() if $1 else $I)", "Pair($T, $I).right", "(lambda i, k=$I: i + k)($I)", "hash($I) % 5",
+        "sum(count_to($I % 4, $I))", "($=L.pop() if $1 else $I)", "Pair($T, $I).right", "(lambda i, k=$I: i + k)($I)",
+        "hash($I) % 5",
         "next(iter($L), $I)", "divmod($I, 3)[1]", "int('4' + str($I))", "ord(($S + 'z')[0]) % 9", "$T.stride()[-1]",
         "next((i for i in $L if i > $I), -1)", "Deep($T, $I).late", "pow($I % 4, 2)", "sum(map(len, [$S, $L]))",
     ),
@@ -68,7 +77,8 @@ PLAIN: dict[str, tuple[str, ...]] = {
     ),
     "LT": (
         "$=LT", "[$T]", "[$T, $T]", "[t + 1 for t in $LT][:3]", "list($T.unbind(-1))", "($LT + $LT)[:4]", "([$=T] * 2)",
-        "list($DT.values())", "[t * i for i, t in enumerate($LT)]", "list(map(torch.relu, $LT))", "list(count_to(2, $T))",
+        "list($DT.values())", "[t * i for i, t in enumerate($LT)]", "list(map(torch.relu, $LT))",
+        "list(count_to(2, $T))",
         "[helper(t) for t in $LT]", "list($T.split(1))[:3]", "[row for row in $T][:2]",
     ),
     "DT": (
@@ -81,14 +91,16 @@ PLAIN: dict[str, tuple[str, ...]] = {
         "{**$DI}", "collections.Counter($S)", "{k: v for k, v in sorted($DI.items())}", "vars(Pair).get('zz', $DI)",
     ),
     "P": ("$=P", "($T, $I)", "([*$LT, $T][0], $I)", "Pair($T, $I)", "tuple([$T, $I])", "$P[::1]"),
-    "SE": ("$=SE", "{$I}", "set($L)", "($SE | $SE)", "($SE & $SE)", "{i % 2 for i in $L}", "($SE - $SE)", "($SE ^ {1})"),
+    "SE": ("$=SE", "{$I}", "set($L)", "($SE | $SE)", "($SE & $SE)", "{i % 2 for i in $L}", "($SE - $SE)",
+    "($SE ^ {1})"),
     "O": ("$=O", "$=O", "Box($T, $I)", "Deep($T, $I)", "($O if $K else $O)", "copy.copy($O)"),
     "FN": (
         "$=FN", "torch.relu", "(lambda t: t + $F)", "(lambda t, k=$I: t * k)", "functools.partial(helper, n=$I)",
         "helper", "$O.scale", "$=O", "make_adder($I)", "[torch.sin, torch.cos][$I % 2]",
     ),
-    "X": ("ValueError", "KeyError", "IndexError", "TypeError", "ZeroDivisionError", "RuntimeError", "Sorry", "Exception"),
-}
+    "X": ("ValueError", "KeyError", "IndexError", "TypeError", "ZeroDivisionError", "RuntimeError", "Sorry",
+    "Exception"),
+}  # fmt: skip
 """Expressions that can be captured, simplest first."""
 
 BREAKING: dict[str, tuple[str, ...]] = {
@@ -112,5 +124,5 @@ BREAKING: dict[str, tuple[str, ...]] = {
         "sorted($L, key=lambda i: opaque_bump($=O) * -i)", "[print(i) or i for i in $L[:2]]",
     ),
     "LT": ("[opaque(t) for t in $LT]", "[t for t in $LT if t.sum() > 0]"),
-}
+}  # fmt: skip
 """Expressions that break the graph."""

@@ -236,7 +236,8 @@ class ProgramGenerator:
 
     def _program(self) -> list[str]:
         scope = Scope(dict(_PARAMETERS), set(_PARAMETERS))
-        lines = ["def make():", "    count, log = 0, []", f"    def program({', '.join(_PARAMETERS)}, *rest, **options):"]
+        parameters = ", ".join(_PARAMETERS)
+        lines = ["def make():", "    count, log = 0, []", f"    def program({parameters}, *rest, **options):"]
         indent = "        "
         lines += [f"{indent}nonlocal count", f"{indent}global G_N, G_T"]
         while self._budget > 0:
@@ -266,7 +267,8 @@ class ProgramGenerator:
         lines += [f"    {change}" for change in changes]
         lines += [
             "    n, f, s, k, items, tensors = 2, 1.5, 'ab', True, [3, 1, 2], [x, torch.sin(y.detach())]",
-            "    table, ints, pair, seen, box, fn = {'a': y, 'b': x}, {'a': 1, 'n': 2}, (x, 2), {1, 4}, Box(y, 2), outside",
+            "    table, ints, pair = {'a': y, 'b': x}, {'a': 1, 'n': 2}, (x, 2)",
+            "    seen, box, fn = {1, 4}, Box(y, 2), outside",
             f"    rest, options = (x,), {{'n': {'leaf' if 'leaf' in self._common[0] else 4}}}",
         ]
         if number:
@@ -275,17 +277,22 @@ class ProgramGenerator:
         return [*lines, f"    return ({arguments}, *rest), {{'o_' + key: value for key, value in options.items()}}", ""]
 
 
-_GRADIENTS = ("", "", "x.requires_grad_()", "leaf = x.requires_grad_(); x, y = leaf * 2, leaf - y", "y.requires_grad_()")
+_GRADIENTS = (
+    "", "", "x.requires_grad_()", "leaf = x.requires_grad_(); x, y = leaf * 2, leaf - y", "y.requires_grad_()",
+)  # fmt: skip
 _CHANGES_OF_TENSORS = (
-    "pass", "pass", "pass", "y = x", "y = x.detach()", "x, y = x[:1], y[:1]", "x = torch.ones(4, 3)", "x, y = x.double(), y.double()",
+    "pass", "pass", "pass", "y = x", "y = x.detach()", "x, y = x[:1], y[:1]", "x = torch.ones(4, 3)",
+    "x, y = x.double(), y.double()",
     "y = x[0]", "y = y.detach().requires_grad_()", "x = x.detach()", "x = torch.zeros(2, 3)", "y = x.view(-1)[1:4]",
     "x, y = y, x", "x = torch.ones(0, 3)", "x = torch.tensor(1.5)", "y = y.to(torch.bfloat16)", "x = x.t()",
 )  # fmt: skip
 _CHANGES = (
     "n = 3", "n = 0", "n = -1", "f = 0.25", "s = 'b'", "k = False", "items = []", "items = [0, 5]", "tensors = [y, y]",
-    "tensors = [x]", "tensors = []", "table = {'b': x, 'a': x}", "table = {}", "ints = {'n': 1, 'a': 2}", "pair = (y, 1)",
+    "tensors = [x]", "tensors = []", "table = {'b': x, 'a': x}", "table = {}", "ints = {'n': 1, 'a': 2}",
+    "pair = (y, 1)",
     "seen = set()", "box = Deep(x, 1)", "box.n = 5", "box.items = items", "fn = torch.relu", "fn = make_adder(n)",
-    "rest = ()", "rest = (y, x)", "pair = Pair(y, 3)", "box.x = x", "box.extra = 1", "n = True", "f = 2", "options = {}",
+    "rest = ()", "rest = (y, x)", "pair = Pair(y, 3)", "box.x = x", "box.extra = 1", "n = True", "f = 2",
+    "options = {}",
     "n = 2.0", "items = [3, 1, True]", "box.items = [1]", "table = collections.OrderedDict(table)", "fn = box",
     "fn = box.scale", "x.tag = 'q'", "seen = {4, 1}", "box.child = box", "tensors.append(tensors[0])",
 )  # fmt: skip

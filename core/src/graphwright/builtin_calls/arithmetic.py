@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.builtin_calls.operator_rules import OPERATOR_RULES, register_operator_rule
 from graphwright.builtin_calls.registry import handles
 from graphwright.builtin_calls.special_methods import (

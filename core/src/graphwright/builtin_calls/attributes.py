@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import Any, NoReturn
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.builtin_calls.containers import check
 from graphwright.builtin_calls.registry import handles
 from graphwright.builtin_calls.special_methods import find_special

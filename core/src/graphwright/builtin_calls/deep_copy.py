@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 _ATOMIC = (
-    int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented), type, range, types.FunctionType,
-    types.BuiltinFunctionType, property, torch.dtype, torch.device, torch.layout, torch.memory_format,
+    int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented), type,
+    range, types.FunctionType, types.BuiltinFunctionType, property, torch.dtype, torch.device, torch.layout,
+    torch.memory_format,
 )  # fmt: skip
 _NOTHING: list[Any] = []
 _OWN_WAYS = ("__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")

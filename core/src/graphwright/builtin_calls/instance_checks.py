@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.builtin_calls.containers import callable_value, check
 from graphwright.builtin_calls.registry import handles
 from graphwright.builtin_calls.special_methods import find_special

@@ -10,7 +10,7 @@ import sys
 import types
 from typing import Any
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.builtin_calls.arithmetic import binary_op
 from graphwright.builtin_calls.containers import check, refuse
 from graphwright.builtin_calls.operator_rules import OPERATOR_RULES

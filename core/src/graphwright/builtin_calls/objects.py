@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from graphwright import graph_breaks as gb
-from graphwright.builtin_calls.registry import handles
+import graphwright.graph_breaks as gb
 from graphwright.builtin_calls.deep_copy import deepcopy, has_own_copying, new_like
+from graphwright.builtin_calls.registry import handles
 from graphwright.variables.base import Kwargs, Tx, VariableTracker
 from graphwright.variables.cell import CellVariable
 from graphwright.variables.function import BoundMethodVariable, UserFunctionVariable
@@ -131,7 +131,7 @@ def signature(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
     tx.graph_break(gb.DYNAMIC_CODE, "inspect.signature of something other than a function")
 
 
-@handles(torch.autograd.Function.apply.__func__)
+@handles(vars(torch.autograd.Function)["apply"].__func__)
 def apply_autograd_function(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
     """`SomeFunction.apply(*args)`: one graph node, whose forward and backward run as the user wrote them."""
     function = args[0].as_python_constant()

@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.variables.base import Kwargs, Tx, VariableTracker
 
 VTs = list[VariableTracker]

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.trust import is_trusted_class
 from graphwright.variables.base import Tx, VariableTracker
 from graphwright.variables.comparison import same_object

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.builtin_calls.registry import handles
 from graphwright.variables.base import Kwargs, Tx, VariableTracker
 from graphwright.variables.graph_argument import is_graph_argument

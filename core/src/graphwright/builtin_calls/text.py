@@ -7,7 +7,7 @@ import reprlib
 import types
 from typing import Any
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.builtin_calls.containers import check
 from graphwright.builtin_calls.registry import handles
 from graphwright.builtin_calls.special_methods import find_special, is_tensor

@@ -9,7 +9,7 @@ import torch
 import torch.func
 import torch.utils.checkpoint
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.builtin_calls.registry import handles
 from graphwright.torch_compat import LEGACY_TENSOR_CLASSES, fold_dtypes, jit_annotate
 from graphwright.variables.base import Kwargs, Tx, VariableTracker

@@ -15,7 +15,7 @@ import torch.cuda
 import torch.distributed
 import torch.overrides
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.builtin_calls.registry import handles
 from graphwright.graph_breaks import GraphBreakKind
 from graphwright.torch_compat import (

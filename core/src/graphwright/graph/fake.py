@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
+from graphwright.graph.trial import trying_on_fakes
 from graphwright.graph_breaks import GraphBreakKind
 from graphwright.torch_compat import (
     DATA_DEPENDENT_ERRORS,
@@ -19,7 +20,6 @@ from graphwright.torch_compat import (
     new_fake_mode,
     storage_key,
     tensor_version,
-    trying_on_fakes,
 )
 
 
@@ -76,6 +76,32 @@ class TensorWatch:
     def changed(self) -> list[torch.Tensor]:
         """The tensors that were written to since."""
         return [t for t, v in zip(self.tensors, self._versions, strict=True) if tensor_version(t) != v]
+
+
+def partly_overlap(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether two dense tensors share some of their memory, but are not the same view.
+
+    Source: `at::get_overlap_status` in ATen/MemoryOverlap.cpp.
+    """
+    key = storage_key(first)
+    if key is None or key != storage_key(second):
+        return False
+    if not (first.numel() and second.numel() and is_dense(first) and is_dense(second)):
+        return False
+    start, other = first.storage_offset(), second.storage_offset()
+    if start == other and first.numel() == second.numel():
+        return first.stride() != second.stride()
+    return start < other + second.numel() and other < start + first.numel()
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether each place in the tensor's stretch of memory belongs to exactly one element."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
 
 
 def layout_of(tensor: torch.Tensor) -> tuple[Any, ...]:

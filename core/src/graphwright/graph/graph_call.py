@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import fx
@@ -36,6 +37,14 @@ class CompilingBackend(Protocol):
         """Compile one graph."""
 
 
+class _BackendNames(NamedTuple):
+    """What a message says of a backend."""
+
+    name: str
+    distribution: str | None
+    version: str | None
+
+
 def call_backend(backend: CompilingBackend, graph: FinishedGraph, context: TracingContext) -> GraphFunction:
     """Have a graph compiled, under the state at the graph's entry.
 
@@ -55,10 +64,10 @@ def call_backend(backend: CompilingBackend, graph: FinishedGraph, context: Traci
                 state.enter_context(onednn_off())
             compiled = backend.compile(module, graph.example_inputs)
     except Exception as error:
-        raise _failure(backend, graph, error) from error
+        raise _failure(backend, graph.name, error) from error
     if not callable(compiled):
         shown = type(compiled).__name__
-        raise _failure(backend, graph, TypeError(f"it returned a {shown} where a callable is expected"))
+        raise _failure(backend, graph.name, TypeError(f"it returned a {shown} where a callable is expected"))
     return restoring_state(compiled) if graph.changes_state else compiled
 
 
@@ -69,8 +78,8 @@ def _trains_lstm(module: fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
     )
 
 
-def _failure(backend: CompilingBackend, graph: FinishedGraph, cause: BaseException) -> BackendCompilerFailed:
-    return BackendCompilerFailed(backend.name, backend.distribution or "", backend.version or "", graph.name, cause)
+def _failure(backend: CompilingBackend | _BackendNames, graph_name: str, cause: BaseException) -> BackendCompilerFailed:
+    return BackendCompilerFailed(backend.name, backend.distribution or "", backend.version or "", graph_name, cause)
 
 
 def restoring_state(function: GraphFunction) -> GraphFunction:
@@ -89,12 +98,18 @@ def restoring_state(function: GraphFunction) -> GraphFunction:
 
 def checked(function: GraphFunction, graph: FinishedGraph, backend: CompilingBackend) -> GraphFunction:
     """The function, with its result's form checked at each call; meant for the first call only."""
+    # It lives with the cache entry, so it must not hold the graph, which knows the inputs of the first call, nor the
+    # backend, which may be anything of the user's.
+    n_outputs = graph.n_outputs
+    failure = functools.partial(
+        _failure, _BackendNames(backend.name, backend.distribution, backend.version), graph.name
+    )
 
     def call_graph(*inputs: Any) -> Sequence[Any]:
         results = function(*inputs)
-        fault = why_not_results(results, graph.n_outputs)
+        fault = why_not_results(results, n_outputs)
         if fault is not None:
-            raise _failure(backend, graph, TypeError(fault))
+            raise failure(TypeError(fault))
         return results
 
     return call_graph

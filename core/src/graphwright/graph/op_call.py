@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.exc import NotProxyable
-from graphwright.graph.fake import TensorWatch, fake_argument, tensors_in
+from graphwright.graph.fake import TensorWatch, fake_argument, partly_overlap, tensors_in
 from graphwright.variables.base import Args, Kwargs, Tx, VariableTracker, realize_all
 from graphwright.variables.graph_argument import check_generator, graph_argument
 from graphwright.variables.op_traits import (
@@ -52,6 +52,7 @@ def call_op(output: OutputGraph, tx: Tx, kind: str, target: Any, args: Args, kwa
     if not written and not changes_metadata(what) and writes(what, target, fake_named):
         # Some operations on lists, and all on inference tensors, do not count their changes.
         written = list(watch.tensors)
+    _check_overlap(tx, what, written, watch)
     output.note_written(written)
     _check_inputs_kept(output, tx, what, watch)
     effectful = bool(written) or changes_metadata(what) or is_effectful(what, target)
@@ -98,6 +99,13 @@ def _check_inputs_kept(output: OutputGraph, tx: Tx, what: str, watch: TensorWatc
         entry = output.input_of(tensor)
         if entry is not None and entry.layout_changed():
             tx.graph_break(gb.INPUT_METADATA_MUTATION, f"{what} changes the layout of input {entry.source}")
+
+
+def _check_overlap(tx: Tx, what: str, written: Sequence[torch.Tensor], watch: TensorWatch) -> None:
+    """Break before a write to memory that another operand shares in part: kernels refuse it, fakes do not."""
+    for tensor in written:
+        if any(partly_overlap(tensor, other) for other in watch.tensors if other is not tensor):
+            tx.graph_break(gb.TORCH_OP_FAILED, f"{what} writes to memory that is partly read")
 
 
 # ---------------------------------------------------------------- results

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.graph.ambient_state import AmbientState, StateCall
 from graphwright.graph.dead_nodes import remove_dead_nodes
 from graphwright.graph.fake import FakeFailure, FakeValues, layout_of

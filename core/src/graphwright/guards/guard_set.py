@@ -44,7 +44,7 @@ class GuardSet:
         self._seen: set[tuple[Any, ...]] = set()
         self._same: list[tuple[Source, Source]] = []
         self._distinct: dict[frozenset[Source], None] = {}
-        self._storages: list[tuple[list[Source], list[int]]] = []
+        self._storages: list[tuple[list[Source], list[int], list[int]]] = []
 
     def touch(self, source: Source) -> None:
         """Require that the source can be fetched at all."""
@@ -66,9 +66,10 @@ class GuardSet:
         if first is not second:
             self._distinct[frozenset((first, second))] = None
 
-    def storages(self, sources: list[Source], groups: list[int]) -> None:
-        """Require that the tensors share storages exactly as `groups` says."""
-        self._storages.append((sources, groups))
+    def storages(self, sources: list[Source], groups: list[int], offsets: list[int]) -> None:
+        """Require that the tensors share storages exactly as `groups` says, and start at `offsets` (-1: anywhere)."""
+        low = [offset & 0x7FFFFFFF if offset >= 0 else -1 for offset in offsets]  # as many bits as the native side keeps
+        self._storages.append((sources, groups, low))
 
     def __iter__(self) -> Iterator[Guard]:
         for source, checks in self._checks.items():
@@ -77,8 +78,8 @@ class GuardSet:
         for a, b in self._same:
             yield Guard(str(a), ("same as", str(b)))
         for pair in self._distinct:
-            a, b = sorted(map(str, pair))
-            yield Guard(a, ("not the same as", b))
+            first, second = sorted(map(str, pair))
+            yield Guard(first, ("not the same as", second))
 
     def native_spec(self, fetched: list[Source]) -> tuple[list[NodeSpec], int, list[tuple[Any, ...]]]:
         """Roots, number of slots and relations for `_native.GuardTree`.
@@ -95,7 +96,8 @@ class GuardSet:
 
         relations: list[tuple[Any, ...]] = [("same", (slot(a), slot(b))) for a, b in self._same if a is not b]
         relations += [("distinct", tuple(slot(s) for s in pair)) for pair in self._distinct]
-        relations += [("storages", tuple(slot(s) for s in some), tuple(groups)) for some, groups in self._storages]
+        for some, groups, offsets in self._storages:
+            relations.append(("storages", tuple(slot(s) for s in some), tuple(groups), tuple(offsets)))
         needed: set[Source] = set()
         for source in [*self._checks, *slots]:
             step: Source | None = source

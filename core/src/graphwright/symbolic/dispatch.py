@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.bytecode.versions import OPMAP
 
 if TYPE_CHECKING:

@@ -8,17 +8,15 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import TYPE_CHECKING, Protocol
 
-import torch
-
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.exc import CodeLocation, GraphBreak
+from graphwright.torch_compat import TORCH_FOLDER
 from graphwright.variables.base import Args, Capture, Emitter, Kwargs, Tx, VariableTracker
 
 if TYPE_CHECKING:
     from graphwright.bytecode import Instruction
     from graphwright.graph_breaks import GraphBreakKind
 
-_TORCH_FOLDER = os.path.dirname(torch.__file__) + os.sep
 _OWN_FOLDER = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
@@ -150,6 +148,8 @@ class CallStack:
     depth: int = 0
     instructions: int = 0
     generators: list[SuspendedFrame] = field(default_factory=list)
+    tells_instructions: bool = False
+    """Whether somebody wants to know of each instruction."""
     raised_at: CodeLocation | None = None
     """Where the traced program last raised an exception."""
 
@@ -203,7 +203,7 @@ class CallStack:
 
 
 def _is_internal(filename: str) -> bool:
-    return filename.startswith((_TORCH_FOLDER, _OWN_FOLDER))
+    return filename.startswith((TORCH_FOLDER, _OWN_FOLDER))
 
 
 def _location(frame: Frame) -> CodeLocation:

@@ -6,7 +6,7 @@ import enum
 import types
 from typing import TYPE_CHECKING, Any, Final
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.bytecode.versions import PY312
 from graphwright.exc import ObservedException
 from graphwright.symbolic.frame_state import HandledException, Returned, Yielded

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.symbolic.frame_state import Returned
 from graphwright.symbolic.generator import GeneratorVariable
 from graphwright.variables.base import Args, Kwargs, VariableTracker

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from types import CodeType
 from typing import Any, NoReturn, cast
 
-from graphwright import graph_breaks as gb
+import graphwright.events as events
+import graphwright.graph_breaks as gb
 from graphwright.bytecode import DecodedCode, Instruction, decode
-from graphwright.exc import GraphBreak, NotConstant, NotProxyable, ObservedException
+from graphwright.exc import CodeLocation, GraphBreak, NotConstant, NotProxyable, ObservedException
 from graphwright.graph_breaks import GraphBreakKind
 from graphwright.sources import Source
 from graphwright.symbolic import opcodes as _opcodes  # noqa: F401  registers the handlers
@@ -22,6 +23,7 @@ from graphwright.symbolic.frame_state import (
     WithBlock,
     Yielded,
 )
+from graphwright.symbolic.generator import root_steps
 from graphwright.symbolic.inline import enough_recursion, inline_call
 from graphwright.variables.base import Args, Capture, Kwargs, VariableTracker
 from graphwright.variables.cell import CellVariable
@@ -42,6 +44,7 @@ class Translator:
         kw_names: what KW_NAMES announced to the coming CALL.
         handled: the exception being handled.
         steps: instructions this frame has begun.
+        raise_steps: the step at which each exception that this frame handles came up in it.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Translator:
         self.current: Instruction = self.instructions[0]
         self.steps = 0
         self.stop_at = -1
+        self.raise_steps: dict[VariableTracker, int] = {}
         self._with_blocks: list[WithBlock] = []
         self._constants: dict[int, VariableTracker] = {}
         self._outcome: Returned | Yielded | None = None
@@ -113,6 +117,8 @@ class Translator:
         frames.instructions += 1
         if frames.instructions > frames.instruction_limit:
             self.graph_break(gb.TOO_DEEP, f"more than {frames.instruction_limit} instructions")
+        if frames.tells_instructions:
+            self._tell_instruction(inst)
         handler = TABLE.handlers[inst.opcode]
         if handler is None:
             self.graph_break(gb.UNSUPPORTED_OPCODE, f"{inst.opname} is not known")
@@ -125,11 +131,19 @@ class Translator:
             raise frames.graph_break(gb.UNSUPPORTED_VALUE, str(signal)) from signal
         return self._outcome
 
+    def _tell_instruction(self, inst: Instruction) -> None:
+        location = CodeLocation(self.code.co_filename, self.line, self.code.co_qualname)
+        text = inst.opname if inst.arg is None else f"{inst.opname} {inst.argval!r}"
+        events.emit(
+            events.InstructionTraced(instruction=text, stack=tuple(map(repr, self.stack)), location=location)
+        )
+
     def unwind(self, exception: VariableTracker) -> bool:
         """Go to the handler of the current instruction; False where it has none."""
         handler = self.decoded.handler_for(self.current.index)
         if handler is None:
             return False
+        self.raise_steps.setdefault(exception, self.steps - 1)
         del self.stack[handler.depth :]
         if handler.lasti:
             self.push(ConstantVariable(self.current.offset))
@@ -239,7 +253,16 @@ class Translator:
 
     def graph_break(self, kind: GraphBreakKind, detail: str) -> NoReturn:
         """Stop capture here."""
-        raise self.frames.graph_break(kind, detail)
+        frames = self.frames
+        if frames.current is None:  # values are being built, after the translation
+            frames.current = self
+        raise frames.graph_break(kind, detail)
+
+    def break_signal(self, kind: GraphBreakKind, detail: str) -> GraphBreak:
+        """What `graph_break` would raise here, to be raised later."""
+        signal = self.frames.graph_break(kind, detail)
+        signal.step = root_steps(self) - 1
+        return signal
 
     def raise_(self, kind: type[BaseException], *args: Any) -> NoReturn:
         """Raise an exception in the traced program; args are constants or variables."""

@@ -89,7 +89,11 @@ def bind_arguments(
 
 
 def _message(
-    code: types.CodeType, count: int, names: tuple[str, ...], default: Callable[[str, int], T | None], parameters: Parameters
+    code: types.CodeType,
+    count: int,
+    names: tuple[str, ...],
+    default: Callable[[str, int], T | None],
+    parameters: Parameters,
 ) -> str:
     """CPython's own message, from a call of a function with the same parameters that cannot succeed."""
     last = len(parameters.positional)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.exc import NotConstant, NotProxyable, ObservedException
 
 if TYPE_CHECKING:
     from graphwright.effects import Effects
+    from graphwright.exc import GraphBreak
     from graphwright.graph.output_graph import OutputGraph
     from graphwright.graph_breaks import GraphBreakKind
     from graphwright.guards.guard_set import GuardSet
@@ -92,6 +93,9 @@ class Tx(Protocol):
 
     def graph_break(self, kind: GraphBreakKind, detail: str) -> NoReturn:
         """Stop capture here."""
+
+    def break_signal(self, kind: GraphBreakKind, detail: str) -> GraphBreak:
+        """What `graph_break` would raise here, to be raised later."""
 
     def raise_(self, kind: type[BaseException], *args: Any) -> NoReturn:
         """Raise an exception in the traced program; args are constants or variables."""
@@ -215,6 +219,8 @@ class NotReconstructible(Exception):
 
 class LazyVariable(VariableTracker):
     """A value with a source that nobody has looked at: it costs no guard and no graph input."""
+
+    source: Source
 
     def __init__(self, value: Any, source: Source, wrap: Callable[[Any, Source], VariableTracker]) -> None:
         self.value = value

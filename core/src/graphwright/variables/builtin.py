@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import types
 from typing import Any
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.builtin_calls.registry import find_handler
 from graphwright.trust import is_trusted_module
 from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker, realize_all
 from graphwright.variables.classes import ClassVariable
+from graphwright.variables.later_call import call_later
 
 
 class BuiltinVariable(VariableTracker):
@@ -35,6 +35,9 @@ class BuiltinVariable(VariableTracker):
         return True
 
     def call(self, tx: Tx, args: Args, kwargs: Kwargs) -> VariableTracker:
+        later = call_later(tx, self.fn, self, args, kwargs)
+        if later is not None:
+            return later
         handler = find_handler(self.fn)
         if handler is not None:
             return handler(tx, realize_all(args), {k: v.realize() for k, v in kwargs.items()})
@@ -65,7 +68,7 @@ class BuiltinVariable(VariableTracker):
         return tx.wrap(value, None if trusted or self.source is None else self.source.attr(name))
 
     def call_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
-        if isinstance(self.fn, type) and not isinstance(self.fn, types.FunctionType):
+        if isinstance(self.fn, type):
             return ClassVariable(self.fn).call_method(tx, name, args, kwargs)
         return super().call_method(tx, name, args, kwargs)
 

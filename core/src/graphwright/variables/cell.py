@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 
+from graphwright.sources import Source
 from graphwright.variables.base import Emitter, Tx, VariableTracker
 
 _UNREAD = object()
@@ -12,9 +13,14 @@ _UNREAD = object()
 class CellVariable(VariableTracker):
     """A closure cell: of an outside closure (with a source) or made by the traced program."""
 
-    def __init__(self, contents: VariableTracker | None = None, cell: types.CellType | None = None, source: object = None):
+    def __init__(
+        self,
+        contents: VariableTracker | None = None,
+        cell: types.CellType | None = None,
+        source: Source | None = None,
+    ) -> None:
         self.contents = contents
-        self.source = source  # type: ignore[assignment]
+        self.source = source
         self._cell = cell
         self._read = cell is None
 
@@ -26,9 +32,10 @@ class CellVariable(VariableTracker):
         if not self._read:
             self._read = True
             assert self.source is not None
+            assert self._cell is not None
             inner = self.source.cell_contents()
             try:
-                value = self._cell.cell_contents  # type: ignore[union-attr]
+                value = self._cell.cell_contents
             except ValueError:
                 tx.capture.guards.add(inner, "absent")
             else:

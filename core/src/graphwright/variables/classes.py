@@ -7,7 +7,7 @@ import inspect
 import types
 from typing import Any
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.trust import is_trusted_class
 from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker
 from graphwright.variables.constant import constant_call
@@ -25,8 +25,8 @@ from graphwright.variables.storage import new_storage
 from graphwright.variables.user_defined import CONTAINER_BASES, ObjectVariable, layout_base
 
 _TYPE_PROPERTIES = frozenset(
-    {"__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__base__", "__flags__", "__basicsize__",
-     "__abstractmethods__", "__dictoffset__", "__annotations__", "__text_signature__"}
+    {"__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__base__", "__flags__",
+     "__basicsize__", "__abstractmethods__", "__dictoffset__", "__annotations__", "__text_signature__"}
 )  # fmt: skip
 
 
@@ -52,9 +52,14 @@ class ClassVariable(VariableTracker):
     def truth(self, tx: Tx) -> bool:
         if type(self.cls) is type or isinstance(self.cls, enum.EnumMeta):
             return True
-        if find_in_mro(type(self.cls).__mro__, "__bool__") or find_in_mro(type(self.cls).__mro__, "__len__"):
+        mro = self._metaclass_mro()
+        if find_in_mro(mro, "__bool__") or find_in_mro(mro, "__len__"):
             tx.graph_break(gb.UNKNOWN_COMPARISON, f"truth of the class {self.cls.__name__}")
         return True
+
+    def _metaclass_mro(self) -> tuple[type, ...]:
+        metaclass: type = type(self.cls)
+        return metaclass.__mro__
 
     # ---------------------------------------------------------- attributes
 
@@ -113,9 +118,9 @@ class ClassVariable(VariableTracker):
         if isinstance(cls, enum.EnumMeta):
             return self._constant_instance(tx, args, kwargs)
         if inspect.isabstract(cls):
-            names = ", ".join(sorted(cls.__abstractmethods__))
-            plural = "s" if len(cls.__abstractmethods__) > 1 else ""
-            tx.raise_(TypeError, f"Can't instantiate abstract class {cls.__name__} with abstract method{plural} {names}")
+            missing = sorted(getattr(cls, "__abstractmethods__", ()))
+            methods = f"method{'s' if len(missing) > 1 else ''} {', '.join(missing)}"
+            tx.raise_(TypeError, f"Can't instantiate abstract class {cls.__name__} with abstract {methods}")
         made = self._new(tx, args, kwargs)
         if issubclass(made.realize().python_type(), cls):
             self._init(tx, made.realize(), args, kwargs)
@@ -124,7 +129,7 @@ class ClassVariable(VariableTracker):
     def _new(self, tx: Tx, args: Args, kwargs: Kwargs) -> VariableTracker:
         found = class_attribute(tx, self.cls, "__new__")
         assert found is not None
-        raw = found.raw.__func__ if isinstance(found.raw, staticmethod) else found.raw
+        raw: Any = found.raw.__func__ if isinstance(found.raw, staticmethod) else found.raw
         if type(raw) is types.FunctionType:
             source = found.source
             if source is not None and isinstance(found.raw, staticmethod):
@@ -173,7 +178,8 @@ class ClassVariable(VariableTracker):
             if special is not None:
                 return tx.call(special, []).realize().unpack(tx)
             tx.raise_(TypeError, f"'{type(self.cls).__name__}' object is not iterable")
-        return [tx.wrap(member) for member in self.cls]
+        members: list[enum.Enum] = list(self.cls)
+        return [tx.wrap(member) for member in members]
 
     def iterate(self, tx: Tx) -> VariableTracker:
         return TupleVariable(self._members(tx)).iterate(tx)
@@ -186,7 +192,7 @@ class ClassVariable(VariableTracker):
             key = args[0].realize()
             if key.is_python_constant():
                 return constant_call(tx, getattr(type(self.cls), name), [self.cls, key.as_python_constant()])
-        if name == "__getitem__" and find_in_mro(type(self.cls).__mro__, "__getitem__") is None:
+        if name == "__getitem__" and find_in_mro(self._metaclass_mro(), "__getitem__") is None:
             return self._subscript(tx, args)
         return super().call_method(tx, name, args, kwargs)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.variables.base import Tx, VariableTracker
 
 

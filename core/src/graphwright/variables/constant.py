@@ -77,7 +77,9 @@ class ConstantVariable(VariableTracker):
             return tx.call(tx.wrap(format_with), [self, *values], named)
         if all(v.is_python_constant() for v in (*values, *named.values())) and hasattr(self.value, name):
             arguments = [v.as_python_constant() for v in values]
-            return constant_call(tx, getattr(self.value, name), arguments, {k: v.as_python_constant() for k, v in named.items()})
+            return constant_call(
+                tx, getattr(self.value, name), arguments, {k: v.as_python_constant() for k, v in named.items()}
+            )
         return super().call_method(tx, name, args, kwargs)
 
     def iterate(self, tx: Tx) -> VariableTracker:

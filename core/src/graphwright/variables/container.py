@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.exc import NotConstant
 from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker
 from graphwright.variables.comparison import COMPARISONS, same_object

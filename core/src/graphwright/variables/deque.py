@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterable
 from typing import Any
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.sources import Source
 from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker, drain
 from graphwright.variables.comparison import compare_sequences, equal, find

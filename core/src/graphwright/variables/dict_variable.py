@@ -5,9 +5,9 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.sources import Source
 from graphwright.variables.base import Emitter, Tx, VariableTracker
 from graphwright.variables.constant import is_literal
@@ -64,12 +64,12 @@ class DictVariable(ContainerVariable):
         """How often keys have come or gone, for iterators."""
 
     @classmethod
-    def new(cls, kind: type = dict, default_factory: VariableTracker | None = None) -> DictVariable:
+    def new(cls, kind: type = dict, default_factory: VariableTracker | None = None) -> Self:
         """An empty dict made by the traced program."""
         return cls(kind, default_factory)
 
     @classmethod
-    def outside(cls, value: Any, source: Source, kind: type | None = None) -> DictVariable:
+    def outside(cls, value: Any, source: Source, kind: type | None = None) -> Self:
         """The variable of a dict that came from outside.
 
         Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.variables.base import Args, Emitter, Kwargs, NotReconstructible, Tx, VariableTracker
 from graphwright.variables.constant import ConstantVariable
 from graphwright.variables.sequence import TupleVariable
@@ -117,12 +117,12 @@ def make_exception(tx: Tx, kind: Any, args: tuple[Any, ...] = ()) -> VariableTra
     if not isinstance(kind, VariableTracker):
         values = [a if isinstance(a, VariableTracker) else tx.wrap(a) for a in args]
         return ExceptionVariable(kind, TupleVariable(values))
-    kind = kind.realize()
-    python_type = kind.python_type()
+    raised: VariableTracker = kind.realize()
+    python_type = raised.python_type()
     if issubclass(python_type, BaseException):
-        return kind
-    if issubclass(python_type, type) and issubclass(kind.as_python_constant(), BaseException):
-        return tx.call(kind, list(args)).realize()
+        return raised
+    if issubclass(python_type, type) and issubclass(raised.as_python_constant(), BaseException):
+        return tx.call(raised, list(args)).realize()
     return ExceptionVariable(TypeError, TupleVariable([ConstantVariable("exceptions must derive from BaseException")]))
 
 

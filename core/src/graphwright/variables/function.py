@@ -6,18 +6,25 @@ import functools
 import types
 from typing import Any
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.trust import is_looked_into
 from graphwright.variables.argument_binding import BindingError, Parameters, bind_arguments
 from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker
 from graphwright.variables.cell import CellVariable
 from graphwright.variables.constant import ConstantVariable
 from graphwright.variables.dict import DictVariable
+from graphwright.variables.later_call import call_later
 from graphwright.variables.marked_call import call_marked
 from graphwright.variables.sequence import TupleVariable
 
-_SINGLE_DISPATCH_CODE = functools.singledispatch(lambda value: None).__code__
+_SINGLE_DISPATCH: Any = functools.singledispatch(lambda value: None)
+_SINGLE_DISPATCH_CODE = _SINGLE_DISPATCH.__code__
 _CODE_ATTRIBUTES = ("__name__", "__qualname__", "__module__", "__doc__")
+
+
+def _docstring(code: types.CodeType) -> str | None:
+    first = code.co_consts[0] if code.co_consts else None
+    return first if isinstance(first, str) else None
 
 
 class FunctionVariable(VariableTracker):
@@ -116,6 +123,9 @@ class UserFunctionVariable(FunctionVariable):
         marked = call_marked(tx, self.fn, args, kwargs)
         if marked is not None:
             return marked
+        later = call_later(tx, self.fn, self, args, kwargs)
+        if later is not None:
+            return later
         module = self.fn.__globals__.get("__name__")
         if isinstance(module, str) and not is_looked_into(module):
             kind = gb.PRINTING if module.partition(".")[0] in ("logging", "warnings") else gb.UNKNOWN_CALL
@@ -128,10 +138,10 @@ class UserFunctionVariable(FunctionVariable):
         assert isinstance(table, DictVariable)
         table.complete(tx)
         chosen = self.fn.dispatch(args[0].realize().python_type())  # type: ignore[attr-defined]
-        for key, value in table.entries():
+        for _, value in table.entries():
             if value.realize().hash_key(tx) is chosen:
                 return tx.call(value, args, kwargs)
-        tx.graph_break(gb.UNKNOWN_CALL, f"singledispatch to a class registered under another, by {key}")
+        tx.graph_break(gb.UNKNOWN_CALL, f"singledispatch to {chosen!r}, which is not in the registry")
 
     def _free_variable(self, tx: Tx, name: str) -> Any:
         held = self.free_cells(tx)[self.code.co_freevars.index(name)].load(tx)
@@ -225,7 +235,7 @@ class NestedFunctionVariable(FunctionVariable):
             "__name__": self.code.co_name,
             "__qualname__": self.qualname,
             "__code__": self.code,
-            "__doc__": self.code.co_consts[0] if self.code.co_consts and isinstance(self.code.co_consts[0], str) else None,
+            "__doc__": _docstring(self.code),
         }
         if name in constants:
             return tx.wrap(constants[name])

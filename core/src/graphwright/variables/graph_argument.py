@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import fx
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.exc import NotProxyable
 from graphwright.variables.base import Kwargs, Tx, VariableTracker
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker
 
 

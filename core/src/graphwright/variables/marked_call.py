@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import FunctionType
 
-from graphwright import graph_breaks as gb
-from graphwright import markers
+import graphwright.graph_breaks as gb
+import graphwright.markers as markers
 from graphwright.exc import NotConstant
 from graphwright.variables.base import Args, Kwargs, Tx, VariableTracker, realize_all
 from graphwright.variables.constant import ConstantVariable

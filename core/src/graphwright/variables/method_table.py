@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.exc import GraphBreak, GraphwrightError, NotConstant, NotProxyable, ObservedException
 from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker
 

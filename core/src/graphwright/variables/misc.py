@@ -7,8 +7,9 @@ import types
 import weakref
 from typing import Any
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.exc import NotConstant
+from graphwright.sources import Source
 from graphwright.trust import is_trusted_module
 from graphwright.variables.base import Args, Emitter, Kwargs, NotReconstructible, Tx, VariableTracker
 from graphwright.variables.constant import ConstantVariable
@@ -78,7 +79,9 @@ class PythonModuleVariable(VariableTracker):
 class PartialVariable(VariableTracker):
     """A `functools.partial`."""
 
-    def __init__(self, function: VariableTracker, args: list[VariableTracker], kwargs: Kwargs, source: Any = None) -> None:
+    def __init__(
+        self, function: VariableTracker, args: list[VariableTracker], kwargs: Kwargs, source: Any = None
+    ) -> None:
         self.function = function
         self.args = args
         self.kwargs = kwargs
@@ -169,16 +172,18 @@ def _unchanging(value: VariableTracker) -> Any:
         NotConstant: it is neither.
     """
     source = value.source
-    if not value.is_python_constant() and source is not None and source.base is None:
-        if source.accessor in ("object", "constant") and hasattr(value, "value"):
-            return value.value
+    held = source is not None and source.base is None and source.accessor in ("object", "constant")
+    if held and not value.is_python_constant() and hasattr(value, "value"):
+        return value.value
     return value.as_python_constant()
 
 
 class WeakReferenceVariable(VariableTracker):
     """An outside `weakref.ref`: held by its identity, since what it refers to never changes but to nothing."""
 
-    def __init__(self, value: weakref.ref[Any], source: Any) -> None:
+    source: Source
+
+    def __init__(self, value: weakref.ref[Any], source: Source) -> None:
         self.value = value
         self.source = source
 
@@ -210,7 +215,8 @@ class OpaqueVariable(VariableTracker):
         return type(self.value)
 
     def hash_key(self, tx: Tx) -> Any:
-        if type(self.value).__hash__ is object.__hash__:
+        kind: Any = type(self.value)
+        if kind.__hash__ is object.__hash__:
             return self.value
         return super().hash_key(tx)
 

@@ -11,7 +11,7 @@ import types
 from dataclasses import dataclass
 from typing import Any
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.sources import Source
 from graphwright.trust import is_trusted_class
 from graphwright.variables.base import Args, Kwargs, Tx, VariableTracker
@@ -203,7 +203,9 @@ def _bind_other(tx: Tx, found: ClassAttribute, owner: VariableTracker | None, cl
             return tx.wrap(raw, source)
         tx.graph_break(gb.UNKNOWN_ATTRIBUTE, f"descriptor of type {type(raw).__name__}")
     descriptor = tx.wrap(raw, source)
-    return tx.call(lookup_special(tx, descriptor, "__get__"), [owner or tx.wrap(None), cls])  # type: ignore[list-item, arg-type]
+    bound_getter = lookup_special(tx, descriptor, "__get__")
+    assert bound_getter is not None
+    return tx.call(bound_getter, [owner or tx.wrap(None), cls])
 
 
 def lookup_special(tx: Tx, value: VariableTracker, name: str) -> VariableTracker | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from graphwright.torch_compat import OpOverload, OpOverloadPacket, is_mutable
+from graphwright.torch_compat import OPERATOR_MODULES, OpOverload, OpOverloadPacket, is_mutable
 
 _RESIZING = frozenset({"resize_", "resize_as_", "set_", "_resize_output_", "resize", "resize_as", "swap_tensors"})
 _METADATA = frozenset(
@@ -126,7 +126,7 @@ def is_removable(name: str, target: Any, tensors: Sequence[torch.Tensor]) -> boo
     """Whether an operation that was seen to work on fakes can neither fail nor be noticed when run."""
     if name in ("div", "truediv") and not all(t.dtype.is_floating_point for t in tensors):
         return False
-    if isinstance(target, str) or getattr(target, "__module__", None) in ("torch", "torch._C", "_operator", "builtins"):
+    if isinstance(target, str) or getattr(target, "__module__", None) in OPERATOR_MODULES:
         return target in _PURE_OPERATORS or name in _PURE_NAMES
     return target in _PURE_OPERATORS
 

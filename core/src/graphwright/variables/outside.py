@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 from typing import Any
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.sources import Source
 from graphwright.variables.base import Tx, VariableTracker
 from graphwright.variables.dict import DictVariable

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.variables.base import Args, Kwargs, Tx, VariableTracker, drain
 from graphwright.variables.container import define_common, define_comparisons
 from graphwright.variables.dict_variable import DictVariable

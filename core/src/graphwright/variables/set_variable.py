@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.sources import Source
 from graphwright.variables.base import Emitter, Tx, VariableTracker
 from graphwright.variables.constant import ConstantVariable, is_literal

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.exc import GraphBreak, GraphwrightError, InternalError, NotConstant, NotProxyable, ObservedException
 from graphwright.variables.base import Tx, VariableTracker
 from graphwright.variables.comparison import compare, equal

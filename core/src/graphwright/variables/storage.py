@@ -21,5 +21,3 @@ def new_storage(layout: type) -> VariableTracker:
     if layout is deque:
         return DequeVariable([])
     return TupleVariable([])
-
-

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker
 from graphwright.variables.iterator import SequenceIterator
 from graphwright.variables.tensor_attributes import delete_attribute, get_attribute, set_attribute

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import torch
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.torch_compat import instance_attributes
 from graphwright.variables.base import Tx, VariableTracker
 from graphwright.variables.function import BoundMethodVariable

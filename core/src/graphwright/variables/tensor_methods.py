@@ -6,7 +6,7 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.graph_breaks import GraphBreakKind
 from graphwright.torch_compat import instance_attributes
 from graphwright.variables.base import Args, Kwargs, Tx, VariableTracker

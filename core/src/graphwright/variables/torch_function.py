@@ -10,7 +10,7 @@ import torch
 import torch.functional
 import torch.nn.functional
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.torch_compat import (
     GRAPH_BUILTINS,
     TENSOR_BASES,
@@ -18,6 +18,7 @@ from graphwright.torch_compat import (
     HigherOrderOperator,
     OpOverload,
     OpOverloadPacket,
+    is_own_tensor_function,
     overload_of,
 )
 from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker
@@ -45,14 +46,10 @@ def is_graph_function(fn: Any) -> bool:
     if isinstance(fn, types.BuiltinFunctionType):
         return fn in GRAPH_BUILTINS
     if isinstance(fn, types.FunctionType):
-        return fn in public_names() or _is_tensor_function(fn)
+        return fn in public_names() or is_own_tensor_function(fn)
     if isinstance(fn, (types.MethodDescriptorType, types.WrapperDescriptorType)):
         return fn.__objclass__ in TENSOR_BASES
     return isinstance(fn, _OPERATORS)
-
-
-def _is_tensor_function(fn: types.FunctionType) -> bool:
-    return fn.__module__ == "torch._tensor" and torch.Tensor.__dict__.get(fn.__name__) is fn
 
 
 class TorchFunctionVariable(VariableTracker):
@@ -102,7 +99,7 @@ class TorchFunctionVariable(VariableTracker):
 
     def _is_method(self) -> bool:
         if isinstance(self.fn, types.FunctionType):
-            return _is_tensor_function(self.fn)
+            return is_own_tensor_function(self.fn)
         return isinstance(self.fn, (types.MethodDescriptorType, types.WrapperDescriptorType))
 
     def _call_unbound(self, tx: Tx, args: Args, kwargs: Kwargs) -> VariableTracker:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.sources import Source
 from graphwright.trust import is_trusted_class
 from graphwright.variables.base import Args, Emitter, Kwargs, LazyVariable, Tx, VariableTracker
@@ -249,6 +249,8 @@ def make_tuple(cls: type, items: list[Any]) -> Any:
 def _getitem(tx: Tx, self: TupleVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     model = tuple(self.items)
     found = run_model(tx, operator.getitem, model, position_of(tx, args[0]))
+    if found is model and self.cls is tuple:  # a slice of everything is the tuple itself
+        return self
     return TupleVariable(list(found), cls=_sliced(self.cls)) if isinstance(found, tuple) else found
 
 
@@ -290,6 +292,9 @@ def as_tuple(tx: Tx, value: VariableTracker) -> TupleVariable | None:
 
 
 def _joined(tx: Tx, first: TupleVariable, second: TupleVariable) -> TupleVariable:
+    for whole, rest in ((first, second), (second, first)):
+        if whole.cls is tuple and rest.cls is tuple and not rest.items:
+            return whole
     items = [*first.items, *second.items]
     cls = torch.Size if torch.Size in (first.cls, second.cls) else tuple
     numbers = all(issubclass(item.realize().python_type(), (int, torch.SymInt)) for item in items)
@@ -311,7 +316,10 @@ def _add(tx: Tx, self: TupleVariable, args: Args, kwargs: Kwargs) -> VariableTra
 
 @TUPLE.define("__mul__", "__rmul__", least=1)
 def _mul(tx: Tx, self: TupleVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
-    repeated = run_model(tx, operator.mul, tuple(self.items), index_value(tx, args[0]))
+    model = tuple(self.items)
+    repeated = run_model(tx, operator.mul, model, index_value(tx, args[0]))
+    if repeated is model and self.cls is tuple:
+        return self
     return TupleVariable(list(repeated), cls=_sliced(self.cls))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import types
 from collections import OrderedDict, deque
-from typing import Any
+from typing import Any, NoReturn
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.exc import ObservedException
 from graphwright.variables.base import Args, Emitter, Kwargs, NotReconstructible, Tx, VariableTracker
 from graphwright.variables.constant import ConstantVariable
@@ -43,7 +43,9 @@ class ObjectVariable(VariableTracker):
         storage: what a subclass of a builtin container holds, as a variable of that container.
     """
 
-    def __init__(self, cls: type, value: Any = None, source: Any = None, storage: VariableTracker | None = None) -> None:
+    def __init__(
+        self, cls: type, value: Any = None, source: Any = None, storage: VariableTracker | None = None
+    ) -> None:
         self.cls = cls
         self.value = value
         self.source = source
@@ -107,7 +109,7 @@ class ObjectVariable(VariableTracker):
             raise signal
         self._no_attribute(tx, name)
 
-    def _no_attribute(self, tx: Tx, name: str) -> Any:
+    def _no_attribute(self, tx: Tx, name: str) -> NoReturn:
         tx.raise_(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
 
     def read_slot(self, tx: Tx, descriptor: Any) -> VariableTracker:
@@ -312,12 +314,12 @@ class ObjectVariable(VariableTracker):
             emit.op("store_subscr")
         self._emit_slots(emit)
 
-    def _fill_storage(self, emit: Emitter, maker: type) -> None:
+    def _fill_storage(self, emit: Emitter, maker: Any) -> None:
         """Fill the container on top of the stack, leaving it there."""
         assert self.storage is not None
         if isinstance(self.storage, DictVariable):
             for key, value in self.storage.entries():
-                emit.load_constant(maker.__setitem__)  # type: ignore[attr-defined]
+                emit.load_constant(maker.__setitem__)
                 emit(self)
                 emit(key)
                 emit(value)

@@ -18,10 +18,11 @@ from typing import Any
 
 import torch
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright._native import Compiled
 from graphwright.builtin_calls.registry import has_handler
 from graphwright.sources import Source
+from graphwright.torch_compat import is_scripted_python
 from graphwright.trust import is_trusted_class, is_trusted_module
 from graphwright.variables.base import Tx, VariableTracker
 from graphwright.variables.builtin import BuiltinVariable
@@ -31,7 +32,13 @@ from graphwright.variables.constant import LITERAL_TYPES, ConstantVariable
 from graphwright.variables.dict import DictVariable, MappingProxyVariable
 from graphwright.variables.fresh import fresh
 from graphwright.variables.function import BoundMethodVariable, UserFunctionVariable
-from graphwright.variables.misc import CachedFunctionVariable, OpaqueVariable, PartialVariable, PythonModuleVariable, WeakReferenceVariable
+from graphwright.variables.misc import (
+    CachedFunctionVariable,
+    OpaqueVariable,
+    PartialVariable,
+    PythonModuleVariable,
+    WeakReferenceVariable,
+)
 from graphwright.variables.nn_module import ModuleVariable
 from graphwright.variables.object_model import C_DESCRIPTORS, CMethodVariable
 from graphwright.variables.outside import outside_container
@@ -226,8 +233,8 @@ def wrap_compiled(tx: Tx, value: Any, source: Source | None) -> VariableTracker:
     """A function that Graphwright compiled: looked through."""
     if source is not None:
         tx.capture.guards.add(source, "type", type(value))
-        return tx.wrap(value.__wrapped__, source.attr("__wrapped__"))  # type: ignore[no-any-return]
-    return tx.wrap(value.__wrapped__)  # type: ignore[no-any-return]
+        return tx.wrap(value.__wrapped__, source.attr("__wrapped__"))
+    return tx.wrap(value.__wrapped__)
 
 
 # ---------------------------------------------------------- classes, modules, objects
@@ -254,7 +261,7 @@ def wrap_python_module(tx: Tx, value: types.ModuleType, source: Source | None) -
 def wrap_tensor(tx: Tx, value: torch.Tensor, source: Source | None) -> VariableTracker:
     """A tensor: a graph input."""
     source = source or tx.capture.roots.constant(value)
-    return tx.capture.output.add_input(tx, value, source)  # type: ignore[no-any-return]
+    return tx.capture.output.add_input(tx, value, source)
 
 
 def wrap_tensor_subclass(tx: Tx, value: torch.Tensor, source: Source | None) -> VariableTracker:
@@ -333,7 +340,7 @@ EXACT_RULES: dict[type, Rule] = {
 
 ORDERED_RULES: tuple[tuple[Callable[[Any], bool], Rule], ...] = (
     (lambda v: isinstance(v, torch.Tensor), wrap_tensor_subclass),
-    (lambda v: isinstance(v, torch.jit.ScriptFunction) and hasattr(v, "_torchdynamo_inline"), wrap_script_function),
+    (is_scripted_python, wrap_script_function),
     (lambda v: isinstance(v, type), wrap_class),
     (lambda v: isinstance(v, types.ModuleType), wrap_python_module),
     (lambda v: isinstance(v, enum.Enum) or is_pybind_enum(v), wrap_identity_constant),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.sources import Source
 from graphwright.trust import is_trusted_module
 from graphwright.variables.base import LazyVariable, Tx, VariableTracker
-from graphwright.wrap.rules import CONSTANT_RULES, EXACT_RULES, ORDERED_RULES
+from graphwright.wrap.rules import CONSTANT_RULES, EXACT_RULES, ORDERED_RULES, Rule
 
 
 class Wrapper:
@@ -50,7 +50,7 @@ class Wrapper:
             return self.wrap(tx, value)
         return self.wrap(tx, value, source)
 
-    def _rule(self, tx: Tx, value: Any) -> Any:
+    def _rule(self, tx: Tx, value: Any) -> Rule:
         exact = EXACT_RULES.get(type(value))
         if exact is not None:
             return exact

@@ -161,6 +161,7 @@ def star_arguments(tx: Translator, callee: VariableTracker, values: VariableTrac
 def keyword_arguments(tx: Translator, mapping: VariableTracker) -> Kwargs:
     """The entries of the dict that a call with `**` builds."""
     assert isinstance(mapping, DictVariable)
+    mapping.complete(tx)  # after a graph break it may be one that was built before
     named: dict[str, VariableTracker] = {}
     for key, value in mapping.entries():
         name = key.as_python_constant() if key.is_python_constant() else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.exc import ObservedException
 from graphwright.symbolic.dispatch import opcode
 from graphwright.variables.base import Emitter, NotReconstructible, Tx, VariableTracker

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.symbolic.dispatch import opcode
 from graphwright.variables.base import VariableTracker
 from graphwright.variables.constant import ConstantVariable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.bytecode.versions import PY312
 from graphwright.exc import ObservedException
 from graphwright.symbolic.dispatch import opcode

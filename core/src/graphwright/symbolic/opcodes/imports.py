@@ -9,7 +9,7 @@ import sys
 import types
 from typing import TYPE_CHECKING
 
-from graphwright import graph_breaks as gb
+import graphwright.graph_breaks as gb
 from graphwright.exc import ObservedException
 from graphwright.symbolic.dispatch import opcode
 from graphwright.trust import is_trusted_module
