@@ -233,6 +233,8 @@ int gw_key_cache_add(KeyCache *cache, Entry *entry);
 /* Whether the entry's code has the layout that frames of this code are rewritten to; else -1 with ValueError. */
 int gw_entry_fits(const Entry *entry, const PyCodeObject *code);
 void gw_key_cache_drop_dead(KeyCache *cache);
+/* Has the entries of trees that are no longer alive dropped from all caches, at the next safe point. */
+void gw_sweep_soon(void);
 void gw_key_cache_to_front(KeyCache *cache, int i);
 extern PyMethodDef gw_code_cache_methods[];
 

@@ -6,6 +6,7 @@ PyTypeObject *Life_Type;
 static PyObject *on_death(PyObject *life, PyObject *reference) {
     (void)reference;
     ((Life *)life)->dead = true;
+    gw_sweep_soon();
     Py_RETURN_NONE;
 }
 

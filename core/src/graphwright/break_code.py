@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import functools
-from types import FunctionType
+import inspect
+import itertools
+from types import CodeType, FunctionType
 from typing import Any
 
 import graphwright._native as _native
 from graphwright.bytecode import CodeBuilder, Label
 from graphwright.bytecode.depth import stack_depths
 from graphwright.bytecode.liveness import live_names
+from graphwright.bytecode.versions import NULL_BELOW_CALLABLE
 from graphwright.cache_key import CacheKey
 from graphwright.codegen import Codegen
 from graphwright.frame_filter import EXPECTED_CODE
 from graphwright.resume import RESUME_FUNCTIONS, STACK_ARGUMENT, ResumePoint, eager_stretch
 from graphwright.symbolic.frame_state import NULL
-from graphwright.symbolic.translator import RootTranslator
-from graphwright.variables.base import NotReconstructible
+from graphwright.symbolic.translator import Translator
+from graphwright.variables.base import Emitter, NotReconstructible, VariableTracker
 from graphwright.variables.cell import CellVariable
+from graphwright.variables.function import BoundMethodVariable, FunctionVariable
+from graphwright.variables.misc import PartialVariable
+from graphwright.variables.nn_module import ModuleVariable
 
+SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _PREPARES_CALL = ("PRECALL", "KW_NAMES")
 _PUSHES_NOTHING = ("POP_", "STORE_", "DELETE_", "JUMP_", "RAISE_", "RERAISE", "LIST_", "SET_", "DICT_", "MAP_")
 _RUNS_NO_PYTHON = (
@@ -40,24 +47,42 @@ def _place_label(builder: CodeBuilder, label: Label, depth: int) -> None:
     builder.label(label, depth=depth)
 
 
+def in_calling_order(callee: VariableTracker) -> tuple[VariableTracker, VariableTracker]:
+    """A callable and the NULL of a call without `self`, in the order of this version."""
+    return (NULL, callee) if NULL_BELOW_CALLABLE else (callee, NULL)
+
+
 class BreakCode:
     """Writes what follows the captured part of a frame.
 
     The instruction that breaks the graph, or the whole loop it is in, runs as it stands in the original, with the
     original's exception handlers; wherever control leaves it, a resume function takes the stack and the variables.
+
+    Args:
+        translator: the frame, stopped before the instruction; or inside the call that the instruction makes.
+        going_on: in the latter case, what to call instead: it goes on in the middle of the called function.
     """
 
-    def __init__(self, translator: RootTranslator, key: CacheKey, convert: Any) -> None:
+    def __init__(
+        self, translator: Translator, key: CacheKey, convert: Any, going_on: VariableTracker | None = None
+    ) -> None:
         self._tx = translator
         self._key = key
         self._convert = convert
         self._decoded = translator.decoded
+        self._stack = translator.stack
         self._broken = translator.ip
+        if going_on is not None:
+            self._broken = translator.current.index
+            self._stack = [*translator.stack, *in_calling_order(going_on)]
         self._entry = self._broken
-        while self._decoded.instructions[self._entry - 1].opname in _PREPARES_CALL:
+        prepares = _PREPARES_CALL if going_on is None else _PREPARES_CALL[:1]
+        while self._decoded.instructions[self._entry - 1].opname in prepares:
             self._entry -= 1
-        self._own_cells = {n: c for n, c in translator.cells.items() if c.source is None}
-        self._cell_arguments = [n for n, c in translator.cells.items() if n in translator.code.co_cellvars and c.source]
+        self._without_arguments = range(self._entry, self._broken + 1) if going_on is not None else ()
+        own = {n: c for n, c in translator.cells.items() if n in translator.code.co_cellvars}
+        self._own_cells = {n: c for n, c in own.items() if c.source is None}
+        self._cell_arguments = [n for n, c in own.items() if c.source is not None]
         self._exits, self._spliced = self._find_exits()
 
     # ---------------------------------------------------------- where capture goes on
@@ -114,11 +139,11 @@ class BreakCode:
 
     def _emit_stack(self, codegen: Codegen) -> None:
         """Build all values first: a call made while building one would take a NULL below it for its own."""
-        for i, value in enumerate(self._tx.stack):
+        for i, value in enumerate(self._stack):
             if value is not NULL:
                 codegen(value)
                 codegen.op("store_fast", STACK_ARGUMENT.format(i))
-        for i, value in enumerate(self._tx.stack):
+        for i, value in enumerate(self._stack):
             if value is NULL:
                 codegen.op("push_null")
             else:
@@ -145,12 +170,10 @@ class BreakCode:
     # ---------------------------------------------------------- eager part and resume functions
 
     def _emit_rest(self, codegen: Codegen) -> None:
-        globals_source = self._tx.capture.roots.globals()
-        codegen.sources.setdefault(globals_source)
         entry = Label()
         exits = {index: Label() for index in self._exits}
         codegen.op("jump", entry)
-        codegen.op("splice", self._decoded, {self._entry: entry}, exits)
+        codegen.op("splice", self._decoded, {self._entry: entry}, exits, self._without_arguments)
         depths = stack_depths(self._decoded)
         for index, label in exits.items():
             depth = depths[index]
@@ -162,10 +185,10 @@ class BreakCode:
         """Which of the values on the stack at an exit are NULLs of calls being built around the broken instruction."""
         broken = self._decoded.instructions[self._broken]
         if broken.opname == "LOAD_METHOD":
-            return (*(v is NULL for v in self._tx.stack[: depth - 2]), True, False)
+            return (*(v is NULL for v in self._stack[: depth - 2]), True, False)
         pushed = 0 if broken.opname.startswith(_PUSHES_NOTHING) else 1
         kept = max(0, depth - pushed)
-        nulls = [v is NULL for v in self._tx.stack[:kept]]
+        nulls = [v is NULL for v in self._stack[:kept]]
         return (*nulls, *[False] * (depth - len(nulls)))
 
     def _emit_resume(self, codegen: Codegen, index: int, depth: int) -> None:
@@ -191,7 +214,7 @@ class BreakCode:
         codegen.load_constant(_native.Compiled)
         codegen.load_constant(FunctionType)
         codegen.load_constant(code)
-        codegen.load_source(self._tx.capture.roots.globals())
+        self._load_globals(codegen)
         codegen.load_constant(code.co_name)
         codegen.load_constant(None)
         for name in freevars:
@@ -204,6 +227,9 @@ class BreakCode:
         codegen.load_constant(self._key)
         codegen.load_constant(self._convert)
         codegen.op("call", 3)
+
+    def _load_globals(self, codegen: Codegen) -> None:
+        codegen.load_source(self._tx.capture.roots.globals())
 
     def builder(self, arguments: tuple[str, ...]) -> CodeBuilder:
         """The builder of the replacement code."""
@@ -218,3 +244,137 @@ class BreakCode:
             cell_arguments=tuple(self._cell_arguments),
             cellvars=tuple(n for n in code.co_cellvars if n not in self._cell_arguments),
         )
+
+
+class ContinuationCode(BreakCode):
+    """The end of an inlined call in which the graph breaks: a function that goes on in the middle of the called one.
+
+    Its code does what `BreakCode` does at the end of replacement code; its arguments are stack, variables and cells.
+    """
+
+    def arguments(self) -> list[tuple[str, VariableTracker]]:
+        """What the function is given: names and values.
+
+        Raises:
+            NotReconstructible: the frame is handling an exception, which is needed as the context of others.
+        """
+        if self._tx.handled.value is not None:
+            raise NotReconstructible(self._tx.handled.value)
+        live = live_names(self._decoded, self._entry)
+        given = [(STACK_ARGUMENT.format(i), value) for i, value in enumerate(self._stack) if value is not NULL]
+        given += [(name, self._tx.locals[name]) for name in live if name in self._tx.locals]
+        given += [(name, self._tx.cells[name]) for name in self._given_cells()]
+        return given
+
+    def _given_cells(self) -> list[str]:
+        return [*self._own_cells, *self._cell_arguments]
+
+    def code(self) -> CodeType:
+        """The code of the function."""
+        code = self._tx.code
+        builder = CodeBuilder(
+            name=code.co_name,
+            qualname=code.co_qualname,
+            filename=code.co_filename,
+            firstlineno=code.co_firstlineno,
+            arguments=tuple(name for name, _ in self.arguments()),
+            freevars=code.co_freevars,
+            cell_arguments=tuple(self._given_cells()),
+            cellvars=tuple(n for n in code.co_cellvars if n not in self._given_cells()),
+        )
+        codegen = Codegen(self._tx.capture.roots)
+        for i, value in enumerate(self._stack):
+            if value is NULL:
+                codegen.op("push_null")
+            else:
+                codegen.op("load_fast", STACK_ARGUMENT.format(i))
+        self._emit_rest(codegen)
+        codegen.emit_into(builder, None, [])
+        made = builder.assemble()
+        _native.mark(made, None, _native.SKIP)
+        return made
+
+    def _load_globals(self, codegen: Codegen) -> None:
+        codegen.load_constant(globals)
+        codegen.op("call", 0)
+
+    @property
+    def frame(self) -> Translator:
+        """The frame of the inlined call."""
+        return self._tx
+
+
+class ContinuationVariable(VariableTracker):
+    """A callable that goes on in the middle of an inlined call, whatever arguments it is given."""
+
+    def __init__(self, ending: ContinuationCode) -> None:
+        self._ending = ending
+
+    def python_type(self) -> type:
+        return functools.partial
+
+    def reconstruct(self, emit: Emitter) -> None:
+        frame = self._ending.frame
+        given = self._ending.arguments()
+        emit.load_constant(functools.partial)
+        emit.load_constant(FunctionType)
+        emit.load_constant(self._ending.code())
+        emit(frame.globals)
+        emit.load_constant(frame.code.co_name)
+        emit.load_constant(None)
+        for cell in frame.closure:
+            emit(cell)
+        if frame.closure:
+            emit.op("build_tuple", len(frame.closure))
+        else:
+            emit.load_constant(None)
+        emit.op("call", 5)
+        for _, value in given:
+            emit(value)
+        emit.op("call", 1 + len(given))
+
+
+def innermost_resumable(frames: tuple[Translator, ...]) -> Translator:
+    """The frame that a graph break can be made in: all calls around it can be gone on with afterwards.
+
+    Args:
+        frames: the frames the break was met in, outermost first.
+    """
+    for outer, inner in itertools.pairwise(frames):
+        if not _goes_on_after(outer, inner):
+            return outer
+    return frames[-1]
+
+
+def _goes_on_after(outer: Translator, inner: Translator) -> bool:
+    """Whether what `inner` returns is what the current instruction of `outer`, a call outside of loops, gives."""
+    if inner.parent is not outer or outer.current.opname != "CALL" or outer.called is None:
+        return False
+    if outer.code.co_flags & SUSPENDED or inner.code.co_flags & SUSPENDED or outer.handled.value is not None:
+        return False
+    stretch, _ = eager_stretch(outer.decoded, outer.current.index)
+    return len(stretch) == 1 and _runs_body(outer.called, inner.code)
+
+
+def _runs_body(callee: VariableTracker, code: CodeType) -> bool:
+    """Whether calling something runs this code and gives what it returns."""
+    if isinstance(callee, BoundMethodVariable | PartialVariable):
+        return _runs_body(callee.function.realize(), code)
+    if isinstance(callee, FunctionVariable):
+        return callee.code is code
+    return isinstance(callee, ModuleVariable) and code.co_name in ("forward", "_wrapped_call_impl", "__call__")
+
+
+def break_inside(frame: Translator, key: CacheKey, convert: Any) -> BreakCode:
+    """The ending of replacement code for a break in an inlined call: each frame around it goes on with what it gives.
+
+    Args:
+        frame: the frame that was stopped before the instruction that breaks.
+    """
+    if frame.parent is None:
+        return BreakCode(frame, key, convert)
+    ending = ContinuationCode(frame, key, convert)
+    while frame.parent.parent is not None:
+        frame = frame.parent
+        ending = ContinuationCode(frame, key, convert, ContinuationVariable(ending))
+    return BreakCode(frame.parent, key, convert, ContinuationVariable(ending))

@@ -17,6 +17,7 @@ from graphwright.settings import Settings
 from graphwright.sources import SourceRoots
 from graphwright.symbolic.frame_state import CallStack
 from graphwright.symbolic.translator import RootTranslator
+from graphwright.trust import is_trusted_class
 from graphwright.variables.cell import CellVariable
 from graphwright.variables.dict import DictVariable
 from graphwright.wrap.wrapper import Wrapper
@@ -33,7 +34,7 @@ class CaptureState:
         self.wrapper: base.Wrapper = Wrapper()
         self.frames = CallStack(settings.instruction_limit, settings.inline_depth_limit)
         self.frames.tells_instructions = events.wants(events.InstructionTraced)
-        self._modules: dict[str, tuple[str, type]] = {}
+        self._modules: dict[str, tuple[str, type | str]] = {}
         self.output = OutputGraph(location=self.frames.stack_trace, module_stack=lambda: self._modules)
 
     @contextlib.contextmanager
@@ -41,7 +42,10 @@ class CaptureState:
         """While entered, graph nodes belong to a call of this nn.Module."""
         before = self._modules
         name = str(module.source) if module.source is not None else module.type_name()
-        self._modules = {**before, f"{name}@{len(before)}": (name, module.python_type())}
+        cls = module.python_type()
+        # By name where user code may drop the class: nothing that leads to code may live with the graph.
+        kind = cls if is_trusted_class(cls) else f"{cls.__module__}.{cls.__qualname__}"
+        self._modules = {**before, f"{name}@{len(before)}": (name, kind)}
         try:
             yield
         finally:

@@ -6,6 +6,7 @@ is known only when all of them have been asked for.
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,19 +15,27 @@ import torch
 
 from graphwright.bytecode import CodeBuilder
 from graphwright.sources import Source, SourceRoots
+from graphwright.trust import is_trusted_class, is_trusted_module
 from graphwright.variables.argument_binding import Parameters
 from graphwright.variables.base import LazyVariable, NotReconstructible, VariableTracker
 from graphwright.variables.tensor import TensorVariable
 
 INPUTS, EXTRAS, OUTPUTS = "__graph_inputs", "__outside_values", "__graph_outputs"
 _LOAD_SOURCE = "load_source"
+_HEAP_TYPE = 1 << 9
+"""Flag of classes that are made at run time, and may die."""
 
 
 class Codegen:
-    """Records the code that builds values, and assembles it."""
+    """Records the code that builds values, and assembles it.
 
-    def __init__(self, roots: SourceRoots) -> None:
+    Args:
+        code: the code that is replaced.
+    """
+
+    def __init__(self, roots: SourceRoots, code: types.CodeType | None = None) -> None:
         self._roots = roots
+        self._code = code
         self._ops: list[tuple[str | Callable[[CodeBuilder], None], tuple[Any, ...]]] = []
         self._temps: dict[VariableTracker, str] = {}
         self._in_progress: set[VariableTracker] = set()
@@ -46,8 +55,15 @@ class Codegen:
         self._ops.append((emit, ()))
 
     def load_constant(self, value: object) -> None:
-        """Push an object that lives with the code."""
-        self._ops.append(("load_const", (value,)))
+        """Push an object that lives with the code; one that user code may drop is held weakly.
+
+        The code lives with the code that it replaces, where the garbage collector does not look: whatever led back from
+        here to that would never be freed.
+        """
+        if _may_be_dropped(value) or (self._code is not None and _holds_code(value, self._code)):
+            self.load_source(self._roots.object(value))
+        else:
+            self._ops.append(("load_const", (value,)))
 
     def load_source(self, source: Source) -> None:
         """Push what `source` gave when the guards were checked."""
@@ -56,7 +72,7 @@ class Codegen:
 
     def load_class(self, cls: type) -> None:
         """Push a class; one that user code may drop is held weakly."""
-        if cls.__flags__ & (1 << 9):
+        if cls.__flags__ & _HEAP_TYPE:
             self.load_source(self._roots.object(cls))
         else:
             self.load_constant(cls)
@@ -146,6 +162,23 @@ class Codegen:
                 getattr(builder, name)(*args)
             else:
                 name(builder)
+
+
+def _may_be_dropped(value: object) -> bool:
+    if isinstance(value, types.ModuleType):
+        return sys.modules.get(value.__name__) is not value
+    if isinstance(value, types.FunctionType):
+        return not is_trusted_module(value.__module__)
+    cls = value if isinstance(value, type) else type(value)
+    made_in_python = cls.__flags__ & _HEAP_TYPE and isinstance(cls.__module__, str)
+    return bool(made_in_python) and not is_trusted_class(cls)
+
+
+def _holds_code(value: object, code: types.CodeType) -> bool:
+    """Whether a value is the code, or that of a function around it."""
+    if value is code:
+        return True
+    return isinstance(value, types.CodeType) and any(_holds_code(constant, code) for constant in value.co_consts)
 
 
 def argument_slots(code: types.CodeType) -> tuple[str, ...]:

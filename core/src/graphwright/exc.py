@@ -106,6 +106,8 @@ class GraphBreak(Exception):
         self.detail = detail
         self.location = location
         self.user_stack: tuple[CodeLocation, ...] = ()
+        self.frames: tuple[Any, ...] = ()
+        """The translators of the frames it was met in, innermost first."""
         self.step = -1
         """The step of the root frame that it was made at, for one that is raised later."""
 

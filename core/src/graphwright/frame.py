@@ -25,8 +25,8 @@ from graphwright.frame_compiler import FrameCompiler
 from graphwright.frame_filter import EXPECTED_CODE, is_worth_capturing, why_never_captured
 from graphwright.stance import allows_capture
 from graphwright.torch_compat import why_operations_are_intercepted
-from graphwright_plugins import HookError
 from graphwright.weak_identity import WeakIdentityMap
+from graphwright_plugins import HookError
 
 _MAX_FAILED_CAPTURES = 4
 """After so many captures of one code object came to nothing, it is left to the interpreter for good."""
@@ -192,7 +192,7 @@ def _leave_to_interpreter(
             f"{source_line}\n  {kind.explanation}\n  What to do: {kind.remedy}"
         )
         if kind is gb.TORCH_OP_FAILED:
-            raise TorchRuntimeError(message) from signal.__cause__
+            raise TorchRuntimeError(message) from _torch_error(signal)
         raise Unsupported(
             message, gw_id=kind.gw_id, reason=signal.detail, location=str(location), remedy=kind.remedy
         ) from None
@@ -205,6 +205,14 @@ def _leave_to_interpreter(
     if history.failures >= _MAX_FAILED_CAPTURES:
         return _native.RUN_ONLY
     return None
+
+
+def _torch_error(signal: GraphBreak) -> BaseException | None:
+    """What the operation raised: the innermost exception that the signal came of."""
+    error: BaseException = signal
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    return None if error is signal else error
 
 
 def _internal_error(

@@ -12,7 +12,7 @@ from typing import Any
 import graphwright._native as _native
 import graphwright.events as events
 import graphwright.graph_breaks as gb
-from graphwright.break_code import BreakCode
+from graphwright.break_code import BreakCode, break_inside, innermost_resumable
 from graphwright.bytecode import CodeBuilder
 from graphwright.cache_key import CacheKey
 from graphwright.capture import CaptureState, root_translator
@@ -24,7 +24,8 @@ from graphwright.graph.output_graph import FinishedGraph, GraphInput, graph_name
 from graphwright.plugin_events import transform
 from graphwright.sources import Source
 from graphwright.symbolic.frame_state import Returned
-from graphwright.symbolic.translator import RootTranslator
+from graphwright.symbolic.translator import RootTranslator, Translator
+from graphwright.torch_compat import forget_source_with
 from graphwright.variables.base import NotReconstructible, VariableTracker
 
 Convert = Callable[[FunctionType, tuple[object, ...], CacheKey], object]
@@ -69,13 +70,37 @@ class FrameCompiler:
                 if self._key.fullgraph or translator.broken_step is None:
                     raise
                 before.install()
-                return self._compile_up_to(signal, translator.broken_step, before)
+                inside = self._compile_inside(signal, before)
+                return inside or self._compile_up_to(signal, translator.broken_step, before)
         finally:
             before.install()
 
     def _start(self) -> tuple[CaptureState, RootTranslator]:
         capture = CaptureState(self._key.settings)
         return capture, root_translator(capture, self._function, self._args)
+
+    def _compile_inside(self, signal: GraphBreak, before: AmbientState) -> _native.Entry | None:
+        """Break the graph inside an inlined call, so that what its callers captured is kept; None where it can't be."""
+        frames: tuple[Translator, ...] = signal.frames[::-1]
+        if len(frames) < 2 or signal.kind is gb.HIGHER_ORDER:
+            return None
+        stop_in = innermost_resumable(frames)
+        if stop_in.parent is None:
+            return None
+        capture, translator = self._start()
+        frame = translator.translate_until(stop_in.began)
+        codegen = Codegen(capture.roots, self._code)
+        try:
+            if capture.effects.misplaced_call() is not None:
+                return None
+            ending = break_inside(frame, self._key, self._convert)
+            _emit_effects(capture, codegen)
+            ending.emit_state(codegen)
+        except NotReconstructible:
+            return None
+        finally:
+            before.install()
+        return self._break_here(signal, capture, codegen, ending)
 
     def _compile_up_to(self, signal: GraphBreak, step: int, before: AmbientState) -> _native.Entry:
         """Translate again, stop before the instruction that breaks the graph, and go on from there in eager."""
@@ -85,7 +110,7 @@ class FrameCompiler:
         if misplaced is not None:
             before.install()
             return self._compile_up_to(misplaced.break_instead, misplaced.break_instead.step, before)
-        codegen = Codegen(capture.roots)
+        codegen = Codegen(capture.roots, self._code)
         ending = BreakCode(translator, self._key, self._convert)
         try:
             _emit_effects(capture, codegen)
@@ -97,6 +122,11 @@ class FrameCompiler:
                 return self._compile_up_to(signal, raised_at, before)
             detail = f"{unbuildable.variable}, needed after a graph break ({signal.kind.gw_id}: {signal.detail})"
             translator.graph_break(gb.CANNOT_RECONSTRUCT, detail)
+        return self._break_here(signal, capture, codegen, ending)
+
+    def _break_here(
+        self, signal: GraphBreak, capture: CaptureState, codegen: Codegen, ending: BreakCode
+    ) -> _native.Entry:
         events.emit(
             events.GraphBroke(
                 kind=signal.kind,
@@ -116,7 +146,7 @@ class FrameCompiler:
         if misplaced is not None:
             translator.broken_step = misplaced.break_instead.step
             raise misplaced.break_instead
-        codegen = Codegen(capture.roots)
+        codegen = Codegen(capture.roots, self._code)
         try:
             _emit_effects(capture, codegen)
             codegen(result)
@@ -190,6 +220,7 @@ class FrameCompiler:
         seconds = time.perf_counter() - started
         forward: Any = module.forward  # a bound method, which torch annotates as any callable
         _native.mark(forward.__func__.__code__, None, _native.SKIP)
+        forget_source_with(forward.__func__.__code__)
         events.emit(
             events.GraphCompiled(name=graph.name, backend=backend.name, seconds=seconds, compile_id=self._compile_id)
         )

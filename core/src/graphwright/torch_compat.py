@@ -6,17 +6,20 @@ Tried with torch 2.13 only. When a torch release moves a name, this is the file 
 from __future__ import annotations
 
 import contextlib
+import linecache
 import os
 import sys
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, cast
 
 import torch
 import torch._jit_internal
 import torch._utils
 import torch.compiler
+import torch.fx.graph_module as torch_graph_module
 import torch.overrides
 from torch._guards import TracingContext, tracing
 from torch._library.custom_ops import CustomOpDef
@@ -46,6 +49,7 @@ __all__ = [
     "TracingContext",
     "call_with_hooks",
     "fake_of",
+    "forget_source_with",
     "global_backward_hooks",
     "global_forward_hooks",
     "has_constant",
@@ -90,6 +94,20 @@ OPERATOR_MODULES: tuple[str, ...] = ("torch", "torch._C", "_operator", "builtins
 
 set_grad_enabled = torch._C._set_grad_enabled
 """The setter behind `torch.no_grad` and `torch.set_grad_enabled`; a function of one bool, as graphs hold it."""
+
+
+# ---------------------------------------------------------------- graph modules
+
+
+def forget_source_with(code: CodeType) -> None:
+    """Let the source that torch.fx keeps for the code of a graph module go when the code does."""
+    forget = weakref.finalize(code, _forget_source, code.co_filename)
+    forget.atexit = False
+
+
+def _forget_source(filename: str) -> None:
+    linecache.cache.pop(filename, None)
+    torch_graph_module._loader.eval_cache.pop(filename, None)
 
 
 # ---------------------------------------------------------------- fake tensors

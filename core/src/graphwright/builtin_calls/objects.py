@@ -27,13 +27,28 @@ VTs = list[VariableTracker]
 
 
 class AutogradFunctionCall:
-    """A `torch.autograd.Function` as the target of a graph node: forward and backward run as the user wrote them."""
+    """A `torch.autograd.Function` as the target of a graph node: forward and backward run as the user wrote them.
+
+    The graph lives with a code object, where the garbage collector does not look, so the class is held weakly.
+    """
 
     __module__ = "graphwright.graph"
 
     def __init__(self, function: type[torch.autograd.Function]) -> None:
-        self.function = function
+        self._function = weakref.ref(function)
         self.__name__ = f"apply_{function.__name__}"
+
+    @property
+    def function(self) -> type[torch.autograd.Function]:
+        """The class.
+
+        Raises:
+            ReferenceError: it is gone.
+        """
+        function = self._function()
+        if function is None:
+            raise ReferenceError(f"the graph calls {self.__name__}, but the class of that autograd function is gone")
+        return function
 
     def __call__(self, *args: Any) -> Any:
         return self.function.apply(*args)

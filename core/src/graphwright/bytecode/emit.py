@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import CodeType
 
@@ -135,7 +135,11 @@ class Emitter:
     # --- Other code, and the end
 
     def splice(
-        self, decoded: DecodedCode, entries: Mapping[int, Label], exits: Mapping[int, Label] | None = None
+        self,
+        decoded: DecodedCode,
+        entries: Mapping[int, Label],
+        exits: Mapping[int, Label] | None = None,
+        without_arguments: Collection[int] = (),
     ) -> None:
         """Emit the instructions of another code object that can run when control starts at `entries`.
 
@@ -148,10 +152,13 @@ class Emitter:
             entries: Labels to be placed before instructions, by instruction index.
             exits: Where control leaves the other code: instead of running the instruction, it jumps to the label, which
                 the caller places.
+            without_arguments: Instructions of calls that are to take no arguments, whatever the other code gives them.
         """
         if self._stack.slots is not None:
             raise AssemblyError("splice: control falls into the other code; jump to one of its entries first")
-        items = splice_items(decoded, entries, exits or {}, self._slots, self._innermost_region())
+        items = splice_items(
+            decoded, entries, exits or {}, self._slots, self._innermost_region(), without_arguments
+        )
         for label in entries.values():
             if label in self._placed:
                 raise AssemblyError(f"{label!r} is placed twice")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from graphwright.bytecode.errors import AssemblyError
 from graphwright.bytecode.instruction import DecodedCode, ExceptionRange, Instruction
@@ -19,6 +19,7 @@ def splice_items(
     exits: Mapping[int, Label],
     slots: VariableSlots,
     outer: Region | None,
+    without_arguments: Collection[int] = (),
 ) -> list[Item]:
     """Return the operations that can run when control starts at `entries`.
 
@@ -30,11 +31,12 @@ def splice_items(
         exits: Labels to jump to instead of running instructions, by instruction index.
         slots: Which names are cells and free variables in the new code.
         outer: Region of the new code around all of them.
+        without_arguments: Instructions of calls that are to take no arguments.
     """
     unknown = [index for index in entries if not 0 <= index < len(decoded)]
     if unknown:
         raise AssemblyError(f"{decoded!r} has no instructions {unknown} to enter at")
-    return _Splicer(decoded, entries, exits, slots, outer).items()
+    return _Splicer(decoded, entries, exits, slots, outer, without_arguments).items()
 
 
 class _Splicer:
@@ -45,11 +47,13 @@ class _Splicer:
         exits: Mapping[int, Label],
         slots: VariableSlots,
         outer: Region | None,
+        without_arguments: Collection[int],
     ) -> None:
         self._decoded = decoded
         self._slots = slots
         self._outer = outer
         self._entries = entries
+        self._without_arguments = without_arguments
         self._exits = exits
         self._reachable = decoded.reachable_from(*entries, until=frozenset(exits))
         self._labels: dict[int, Label] = {**exits, **entries}
@@ -85,6 +89,8 @@ class _Splicer:
             return [
                 self._operation(instruction, opname, Operand(self._slots.local(opname, name))) for opname, name in parts
             ]
+        if instruction.index in self._without_arguments:
+            return [self._operation(instruction, instruction.opname, Operand(0, 0))]
         if instruction.opname == "LOAD_METHOD" and self._exits and instruction.index in self._entries:
             return self._attribute_and_null(instruction)
         if instruction.target is not None:

@@ -115,6 +115,14 @@ class Stopped:
 Outcome = Returned | Yielded | Stopped
 
 
+class StoppedInside(BaseException):  # noqa: N818  a signal that no handler of Python exceptions may take for its own
+    """Translation came to the instruction it was to stop before, in a frame that may be an inlined one."""
+
+    def __init__(self, frame: Any) -> None:
+        super().__init__(frame)
+        self.frame = frame
+
+
 class Frame(Protocol):
     """A frame as the call stack sees it."""
 
@@ -148,6 +156,8 @@ class CallStack:
     depth: int = 0
     instructions: int = 0
     generators: list[SuspendedFrame] = field(default_factory=list)
+    stop_before: int = -1
+    """The instruction, counted over all frames, before which translation stops with `StoppedInside`."""
     tells_instructions: bool = False
     """Whether somebody wants to know of each instruction."""
     raised_at: CodeLocation | None = None
@@ -199,6 +209,7 @@ class CallStack:
         """The signal that stops capture here."""
         signal = GraphBreak(kind, detail, self.location())
         signal.user_stack = self.user_stack()
+        signal.frames = tuple(self.frames())
         return signal
 
 

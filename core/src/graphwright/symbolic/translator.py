@@ -9,7 +9,7 @@ from typing import Any, NoReturn, cast
 import graphwright.events as events
 import graphwright.graph_breaks as gb
 from graphwright.bytecode import DecodedCode, Instruction, decode
-from graphwright.exc import CodeLocation, GraphBreak, NotConstant, NotProxyable, ObservedException
+from graphwright.exc import CodeLocation, GraphBreak, InternalError, NotConstant, NotProxyable, ObservedException
 from graphwright.graph_breaks import GraphBreakKind
 from graphwright.sources import Source
 from graphwright.symbolic import opcodes as _opcodes  # noqa: F401  registers the handlers
@@ -20,6 +20,7 @@ from graphwright.symbolic.frame_state import (
     Outcome,
     Returned,
     Stopped,
+    StoppedInside,
     WithBlock,
     Yielded,
 )
@@ -44,6 +45,8 @@ class Translator:
         kw_names: what KW_NAMES announced to the coming CALL.
         handled: the exception being handled.
         steps: instructions this frame has begun.
+        began: number of the current instruction, counted over all frames.
+        called: what the current CALL calls, while it does.
         raise_steps: the step at which each exception that this frame handles came up in it.
     """
 
@@ -73,6 +76,8 @@ class Translator:
         self.ip = 0
         self.current: Instruction = self.instructions[0]
         self.steps = 0
+        self.began = 0
+        self.called: VariableTracker | None = None
         self.stop_at = -1
         self.raise_steps: dict[VariableTracker, int] = {}
         self._with_blocks: list[WithBlock] = []
@@ -110,10 +115,13 @@ class Translator:
 
     def step(self) -> Returned | Yielded | None:
         """Translate one instruction; gives how the frame ended, if it did."""
+        frames = self.frames
+        if frames.instructions == frames.stop_before:
+            raise StoppedInside(self)
         inst = self.current = self.instructions[self.ip]
         self.ip += 1
         self.steps += 1
-        frames = self.frames
+        self.began = frames.instructions
         frames.instructions += 1
         if frames.instructions > frames.instruction_limit:
             self.graph_break(gb.TOO_DEEP, f"more than {frames.instruction_limit} instructions")
@@ -335,6 +343,22 @@ class RootTranslator(Translator):
                 self.broken_step = generator.born_at
                 raise frames.graph_break(gb.GENERATOR_ESCAPES, "a generator is left inside a try or with statement")
         return cast("Returned | Stopped", outcome)
+
+    def translate_until(self, instruction: int) -> Translator:
+        """Translate up to an instruction, counted over all frames; the frame it belongs to, with all in its state.
+
+        Raises:
+            InternalError: translation ended without coming to it.
+        """
+        frames = self.frames
+        frames.stop_before = instruction
+        try:
+            with enough_recursion(frames.depth_limit):
+                self.run()
+        except StoppedInside as signal:
+            found: Translator = signal.frame
+            return found
+        raise InternalError(f"translation of {self.code.co_qualname} did not come to instruction {instruction} again")
 
     def _escaping(self, exception: VariableTracker) -> GraphBreak:
         frames = self.frames

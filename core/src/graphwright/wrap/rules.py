@@ -260,7 +260,7 @@ def wrap_python_module(tx: Tx, value: types.ModuleType, source: Source | None) -
 
 def wrap_tensor(tx: Tx, value: torch.Tensor, source: Source | None) -> VariableTracker:
     """A tensor: a graph input."""
-    source = source or tx.capture.roots.constant(value)
+    source = source or tx.capture.roots.object(value)
     return tx.capture.output.add_input(tx, value, source)
 
 

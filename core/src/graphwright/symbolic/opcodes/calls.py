@@ -110,7 +110,10 @@ def _call_with_names(tx: Translator, count: int, names: tuple[str, ...]) -> None
     values = tx.popn(count)
     callee, values = _pop_callee(tx, values)
     split = len(values) - len(names)
-    tx.push(tx.call(callee, values[:split], dict(zip(names, values[split:], strict=True))))
+    tx.called = callee.realize()
+    result = tx.call(callee, values[:split], dict(zip(names, values[split:], strict=True)))
+    tx.called = None
+    tx.push(result)
 
 
 @opcode("CALL")
