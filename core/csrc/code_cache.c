@@ -164,6 +164,46 @@ int gw_lookup(KeyCache *cache, const CallContext *cx, SlotBuffer *buffer, Entry 
     return 0;
 }
 
+static Py_ssize_t retire_all(PyObject *taken) {
+    Py_ssize_t n = PyList_GET_SIZE(taken);
+    for (Py_ssize_t i = 0; i < n; i++) gw_entry_retire((Entry *)PyList_GET_ITEM(taken, i));
+    Py_DECREF(taken);
+    return n;
+}
+
+/* Moves the dead entries to a list. Runs no destructor, so the list of caches stays as it is meanwhile. */
+static int take_dead(KeyCache *keyed, PyObject *taken) {
+    int kept = 0, failed = 0;
+    for (int i = 0; i < keyed->n; i++) {
+        Entry *entry = keyed->entries[i];
+        if (failed || gw_tree_alive(entry->tree) || (failed = PyList_Append(taken, (PyObject *)entry) < 0))
+            keyed->entries[kept++] = entry;
+        else
+            Py_DECREF(entry);
+    }
+    if (kept < keyed->n) keyed->generation++;
+    keyed->n = kept;
+    return failed ? -1 : 0;
+}
+
+static bool sweep_is_due;
+
+static int sweep(void *unused) {
+    (void)unused;
+    sweep_is_due = false;
+    PyObject *taken = PyList_New(0);
+    bool ok = taken != NULL;
+    for (CodeCache *cache = all_caches; ok && cache; cache = cache->next)
+        for (KeyCache *keyed = cache->keys; ok && keyed; keyed = keyed->next) ok = take_dead(keyed, taken) == 0;
+    if (taken) retire_all(taken);
+    if (!ok) PyErr_Clear(); /* what is left goes when its cache is used next */
+    return 0;
+}
+
+void gw_sweep_soon(void) {
+    if (!sweep_is_due) sweep_is_due = Py_AddPendingCall(sweep, NULL) == 0;
+}
+
 /* ---- Python functions */
 
 static PyObject *add_entry(PyObject *module, PyObject *args) {
@@ -215,9 +255,10 @@ static PyObject *get_flags(PyObject *module, PyObject *args) {
     return PyLong_FromLong((cache ? cache->flags : 0) | (keyed ? keyed->flags : 0));
 }
 
-/* Moves a cache's entries to a list. Runs no destructor, so the list of caches stays as it is meanwhile. */
-static int take_entries(CodeCache *cache, PyObject *taken) {
+/* Moves a cache's entries, of one key or of all, to a list; as take_dead. */
+static int take_entries(CodeCache *cache, PyObject *key, PyObject *taken) {
     for (KeyCache *keyed = cache->keys; keyed; keyed = keyed->next) {
+        if (key && keyed->key != key) continue;
         for (int i = 0; i < keyed->n; i++)
             if (PyList_Append(taken, (PyObject *)keyed->entries[i]) < 0) return -1;
         int n;
@@ -229,31 +270,33 @@ static int take_entries(CodeCache *cache, PyObject *taken) {
     return 0;
 }
 
-static Py_ssize_t retire_all(PyObject *taken) {
-    Py_ssize_t n = PyList_GET_SIZE(taken);
-    for (Py_ssize_t i = 0; i < n; i++) gw_entry_retire((Entry *)PyList_GET_ITEM(taken, i));
-    Py_DECREF(taken);
-    return n;
-}
-
 static PyObject *reset_code(PyObject *module, PyObject *code) {
     (void)module;
     if (!PyCode_Check(code)) return PyErr_SetString(PyExc_TypeError, "reset_code expects a code object"), NULL;
     CodeCache *cache = gw_code_cache_peek((PyCodeObject *)code);
     PyObject *taken = PyList_New(0);
     if (!taken) return NULL;
-    if (cache && take_entries(cache, taken) < 0) return Py_DECREF(taken), NULL;
+    if (cache && take_entries(cache, NULL, taken) < 0) return Py_DECREF(taken), NULL;
     retire_all(taken);
     Py_RETURN_NONE;
 }
 
-static PyObject *reset_all(PyObject *module, PyObject *unused) {
-    (void)module, (void)unused;
+static PyObject *take_from_all(PyObject *key) {
     PyObject *taken = PyList_New(0);
     if (!taken) return NULL;
     for (CodeCache *cache = all_caches; cache; cache = cache->next)
-        if (take_entries(cache, taken) < 0) return Py_DECREF(taken), NULL;
+        if (take_entries(cache, key, taken) < 0) return Py_DECREF(taken), NULL;
     return PyLong_FromSsize_t(retire_all(taken));
+}
+
+static PyObject *reset_all(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return take_from_all(NULL);
+}
+
+static PyObject *reset_key(PyObject *module, PyObject *key) {
+    (void)module;
+    return take_from_all(key);
 }
 
 PyMethodDef gw_code_cache_methods[] = {
@@ -262,5 +305,6 @@ PyMethodDef gw_code_cache_methods[] = {
     {"mark", mark, METH_VARARGS, "mark(code, key, flags): set SKIP, RUN_ONLY or 0; key None means every key"},
     {"flags", get_flags, METH_VARARGS, "flags(code, key) -> int"},
     {"reset_code", reset_code, METH_O, "reset_code(code): drop entries and marks of one code object"},
+    {"reset_key", reset_key, METH_O, "reset_key(key) -> number of entries of that key dropped from all code objects"},
     {"reset_all", reset_all, METH_NOARGS, "reset_all() -> number of entries dropped from all code objects"},
     {NULL, NULL, 0, NULL}};

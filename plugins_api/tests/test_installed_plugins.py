@@ -170,3 +170,15 @@ def test_a_sound_package_is_listed_hears_events_and_works_in_torch_compile(packa
     assert listed == "sample (graphwright-sample 0.1.0)"
     assert (names, graphs, reasons) == (["sample_watch"], 1, ["f: n changed"])
     assert result == [3.0, 3.0]
+
+
+OWN_NAMES = """
+gp.resolve_backend('eager')
+gp.list_backends()
+print(json.dumps('torch._dynamo' in sys.modules))
+"""
+
+
+def test_torch_compile_is_not_imported_for_our_own_names(packages: Installed) -> None:
+    pytest.importorskip("graphwright_eager")
+    assert packages.run([], OWN_NAMES) is False

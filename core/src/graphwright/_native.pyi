@@ -118,6 +118,9 @@ def flags(code: CodeType, key: object, /) -> int: ...
 def reset_code(code: CodeType, /) -> None:
     """Drop entries and marks of every key (a mark made for key None stays)."""
 
+def reset_key(key: object, /) -> int:
+    """Drop entries and marks of one key from all code objects; the number of entries dropped."""
+
 def reset_all() -> int:
     """Drop entries and marks of all code objects; the number of entries dropped."""
 

@@ -7,6 +7,7 @@ not look), so it holds the backend weakly; the backend is kept by the compiled f
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import weakref
@@ -14,6 +15,7 @@ from collections.abc import Hashable
 from types import MethodType
 from typing import Any, final
 
+import graphwright._native as _native
 import graphwright.config as config
 from graphwright.exc import InternalError
 from graphwright.settings import Settings
@@ -24,7 +26,7 @@ from graphwright_plugins import ResolvedBackend
 class CacheKey:
     """Identifies one way to compile. Compared by identity; make one with `intern_key`."""
 
-    __slots__ = ("__weakref__", "_backend", "backend_name", "dynamic", "fullgraph")
+    __slots__ = ("__weakref__", "_backend", "_watches", "backend_name", "dynamic", "fullgraph")
 
     backend_name: str
     """The backend's name, for messages."""
@@ -35,6 +37,7 @@ class CacheKey:
 
     def __init__(self, backend: ResolvedBackend, *, fullgraph: bool = False, dynamic: bool | None = None) -> None:
         self._backend = weakref.ref(backend)
+        self._watches: tuple[Any, ...] = ()
         self.backend_name = backend.name
         self.fullgraph = fullgraph
         self.dynamic = dynamic
@@ -64,6 +67,19 @@ class CacheKey:
         self._backend = weakref.ref(backend)
         return backend
 
+    def watch(self, function: Any) -> None:
+        """Let the entries go when the backend does: nobody can ask for them again, yet code objects would keep them."""
+        known = weakref.ref(self)
+
+        def drop(_: object) -> None:
+            key = known()
+            if key is not None:
+                _native.reset_key(key)
+
+        for part in _parts(function):
+            with contextlib.suppress(TypeError):  # no weak references: it is kept, see _reference
+                self._watches = (*self._watches, weakref.ref(part, drop))
+
     def __repr__(self) -> str:
         return f"CacheKey(backend={self.backend_name!r}, fullgraph={self.fullgraph}, dynamic={self.dynamic})"
 
@@ -72,7 +88,7 @@ class _Weakly:
     """Stands for an object in a dict key without keeping it alive; equal to another only while both are the same."""
 
     def __init__(self, value: Any) -> None:
-        parts = (value.__self__, value.__func__) if isinstance(value, MethodType) else (value,)
+        parts = _parts(value)
         self._refs = tuple(map(_reference, parts))
         self._hash = hash(tuple(map(id, parts)))
 
@@ -84,6 +100,11 @@ class _Weakly:
             return NotImplemented
         mine, theirs = [ref() for ref in self._refs], [ref() for ref in other._refs]
         return all(a is not None and a is b for a, b in zip(mine, theirs, strict=True))
+
+
+def _parts(value: Any) -> tuple[Any, ...]:
+    """A bound method is made anew each time it is asked for; what it is made of stays."""
+    return (value.__self__, value.__func__) if isinstance(value, MethodType) else (value,)
 
 
 def _reference(value: Any) -> Any:
@@ -114,6 +135,7 @@ class _KeyTable:
             if key is None:
                 key = CacheKey(backend, fullgraph=fullgraph, dynamic=dynamic)
                 self._keys[index] = weakref.ref(key, lambda ref: self._drop(index, ref))
+                key.watch(_backend_function(backend))
             return key, key.adopt(backend)
 
     def _drop(self, index: Hashable, ref: weakref.ref[CacheKey]) -> None:
@@ -125,7 +147,11 @@ class _KeyTable:
 
 def _identity(backend: ResolvedBackend) -> Hashable:
     key: Any = backend.key  # name, identity of the backend, options; its identity keeps the backend alive
-    return (key[0], _Weakly(getattr(backend.backend, "function", backend.backend)), key[2])
+    return (key[0], _Weakly(_backend_function(backend)), key[2])
+
+
+def _backend_function(backend: ResolvedBackend) -> Any:
+    return getattr(backend.backend, "function", backend.backend)
 
 
 _TABLE = _KeyTable()

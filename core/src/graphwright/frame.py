@@ -23,6 +23,7 @@ from graphwright.exc import (
 )
 from graphwright.frame_compiler import FrameCompiler
 from graphwright.frame_filter import EXPECTED_CODE, is_worth_capturing, why_never_captured
+from graphwright.resume import RESUME_FUNCTIONS
 from graphwright.stance import allows_capture
 from graphwright.torch_compat import why_operations_are_intercepted
 from graphwright.weak_identity import WeakIdentityMap
@@ -137,6 +138,10 @@ def _check_limits(
         return None
     misses = [entry.tree.first_failure(args, function) for entry in entries]
     reasons = tuple(explain_miss(miss) for miss in misses)
+    if code in RESUME_FUNCTIONS and all(map(_is_another_float, misses)):
+        reason = f"a number known only at run time differs from call to call: {reasons[0]}"
+        events.emit(events.FrameSkipped(function=code.co_qualname, reason=reason, location=_first_line(code)))
+        return 0  # this call runs in eager; another may fit, or be captured
     events.emit(events.Recompiled(function=code.co_qualname, reasons=reasons, location=_first_line(code)))
     of_this_object = sum(not _is_for_another_object(miss) for miss in misses)
     if of_this_object < settings.recompile_limit and history.captures < settings.accumulated_recompile_limit:
@@ -164,6 +169,11 @@ def _check_limits(
 def _is_for_another_object(miss: tuple[Any, Any] | None) -> bool:
     """Whether an entry is one of another function, class or module that shares the code: wrappers, base classes."""
     return miss is not None and miss[1][0] in ("id", "type")
+
+
+def _is_another_float(miss: tuple[Any, Any] | None) -> bool:
+    """Whether all that keeps an entry from fitting is the value of a float, which may be a new one each time."""
+    return miss is not None and miss[1][0] == "eq" and type(miss[1][1]) is float
 
 
 def explain_miss(miss: tuple[Any, Any] | None) -> str:
@@ -208,11 +218,11 @@ def _leave_to_interpreter(
 
 
 def _torch_error(signal: GraphBreak) -> BaseException | None:
-    """What the operation raised: the innermost exception that the signal came of."""
-    error: BaseException = signal
-    while (inner := error.__cause__ or error.__context__) is not None:
-        error = inner
-    return None if error is signal else error
+    """What the operation raised: the failure on fake tensors, which the signal came of, names it as its cause."""
+    error: BaseException | None = signal
+    while error is not None and error.__cause__ is None:
+        error = error.__context__
+    return None if error is None else error.__cause__
 
 
 def _internal_error(

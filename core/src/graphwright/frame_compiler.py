@@ -20,6 +20,7 @@ from graphwright.codegen import EXTRAS, INPUTS, Codegen, argument_slots
 from graphwright.exc import CodeLocation, GraphBreak, InternalError
 from graphwright.graph.ambient_state import AmbientState
 from graphwright.graph.graph_call import call_backend, checked
+from graphwright.graph.history import forget_history
 from graphwright.graph.output_graph import FinishedGraph, GraphInput, graph_name
 from graphwright.plugin_events import transform
 from graphwright.sources import Source
@@ -221,6 +222,7 @@ class FrameCompiler:
         forward: Any = module.forward  # a bound method, which torch annotates as any callable
         _native.mark(forward.__func__.__code__, None, _native.SKIP)
         forget_source_with(forward.__func__.__code__)
+        forget_history(module)
         events.emit(
             events.GraphCompiled(name=graph.name, backend=backend.name, seconds=seconds, compile_id=self._compile_id)
         )

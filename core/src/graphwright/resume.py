@@ -59,6 +59,10 @@ class ResumeFunctions:
         self._made: WeakIdentityMap[CodeType, dict[ResumePoint, CodeType]] = WeakIdentityMap()
         self._origins: WeakIdentityMap[CodeType, Origin] = WeakIdentityMap()
 
+    def __contains__(self, code: CodeType) -> bool:
+        """Whether code is that of a resume function."""
+        return self._origins.get(code) is not None
+
     def code_for(self, code: CodeType, point: ResumePoint) -> CodeType:
         """The code that resumes `code` at `point`."""
         origin = self._origins.get(code)
@@ -99,6 +103,8 @@ def _make(code: CodeType, point: ResumePoint) -> CodeType:
             builder.push_null()
         else:
             builder.load_fast(STACK_ARGUMENT.format(i))
+    for name in point.stack_arguments():  # locals() is to show the user's variables alone
+        builder.delete_fast(name)
     entry = builder.new_label()
     builder.jump(entry)
     builder.splice(decoded, {point.index: entry})

@@ -340,6 +340,8 @@ PROCESS_QUERIES: tuple[Any, ...] = (
     torch._C._is_autocast_available,
     torch._C._get_privateuse1_backend_name,
     torch._C._get_accelerator,
+    torch.distributed.is_available,
+    *((torch.distributed.is_initialized,) if torch.distributed.is_available() else ()),
 )
 """Questions whose answer stays the same as long as the process runs."""
 get_tracing_state = torch._C._get_tracing_state

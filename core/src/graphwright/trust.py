@@ -9,7 +9,7 @@ from graphwright.torch_compat import TORCH_INTERNALS
 _TRUSTED_ROOTS = frozenset({"torch", "numpy", "torchgen", "functorch", "graphwright", "graphwright_plugins"})
 _NOT_LOOKED_INTO = (
     *TORCH_INTERNALS,
-    "abc", "ast", "asyncio", "concurrent", "ctypes", "datetime", "gc", "importlib", "inspect", "io", "json",
+    "abc", "ast", "asyncio", "concurrent", "ctypes", "datetime", "gc", "importlib", "io", "json",
     "linecache", "logging", "multiprocessing", "os", "pathlib", "pdb", "pickle", "posixpath", "random", "re",
     "selectors", "shutil", "signal", "socket", "subprocess", "tempfile", "threading", "time", "tokenize", "traceback",
     "unittest", "warnings", "weakref", "numpy", "torch.fx", "torch.jit", "torch.distributed", "torch.export",

@@ -43,6 +43,11 @@ class ResolvedBackend:
         identity = target if isinstance(target, MethodType) else _Identity(target)
         return (self.name, identity, freeze(self.options))
 
+    @property
+    def takes_real_inputs(self) -> bool:
+        """Whether the backend is a plain `(gm, example_inputs)` callable, which `torch.compile` gives real tensors."""
+        return isinstance(self.backend, CallableBackend)
+
     def compile(self, graph: fx.GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
         """Compile one graph; see `Backend.compile`. What the backend raises passes through.
 

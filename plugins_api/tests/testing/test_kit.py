@@ -2,6 +2,8 @@
 
 import pytest
 
+from graphwright_plugins.torch_compat import new_fake_mode
+
 pytest_plugins = ["pytester"]
 
 WRONG_BACKENDS = '''
@@ -151,6 +153,12 @@ class Test(testing.{tests}):
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _torch_imported() -> None:
+    """Have torch import what a shape environment needs: what an inner session imports is forgotten at its end."""
+    new_fake_mode()
+
+
 def run_kit(
     pytester: pytest.Pytester, backend: str, tests: str, *arguments: str, body: str = "pass"
 ) -> pytest.RunResult:
@@ -158,7 +166,9 @@ def run_kit(
     pytester.makepyfile(wrong_backends=WRONG_BACKENDS)
     pytester.makepyfile(test_it=MODULE.format(backend=backend, tests=tests, body=body))
     pytester.syspathinsert()
-    return pytester.runpytest_inprocess("-q", "-p", "no:cacheprovider", *arguments)
+    # Hypothesis' plugin would import and rewrite all of Hypothesis in each of these sessions, for its last report.
+    plugins = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+    return pytester.runpytest_inprocess("-q", *plugins, *arguments)
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,10 @@ class CompilingBackend(Protocol):
     def version(self) -> str | None:
         """That package's version."""
 
+    @property
+    def takes_real_inputs(self) -> bool:
+        """Whether it is a plain callable, which expects real tensors as examples."""
+
     def compile(self, graph: fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         """Compile one graph."""
 
@@ -62,13 +66,25 @@ def call_backend(backend: CompilingBackend, graph: FinishedGraph, context: Traci
             state.enter_context(quiet_grad_access(*graph.example_inputs))
             if _trains_lstm(module, graph.example_inputs):
                 state.enter_context(onednn_off())
-            compiled = backend.compile(module, graph.example_inputs)
+            compiled = backend.compile(module, _examples_for(backend, graph))
     except Exception as error:
         raise _failure(backend, graph.name, error) from error
     if not callable(compiled):
         shown = type(compiled).__name__
         raise _failure(backend, graph.name, TypeError(f"it returned a {shown} where a callable is expected"))
     return restoring_state(compiled) if graph.changes_state else compiled
+
+
+def _examples_for(backend: CompilingBackend, graph: FinishedGraph) -> Sequence[Any]:
+    """Fakes; or the real inputs for a plain callable, which may run the graph on them, as under `torch.compile`.
+
+    Where the graph writes to its inputs it gets fakes all the same: running the graph must not change them twice.
+    """
+    entries = graph.inputs
+    unchanged = all(e.fake is example for e, example in zip(entries, graph.example_inputs, strict=True))
+    if backend.takes_real_inputs and unchanged:
+        return [entry.tensor for entry in entries]
+    return graph.example_inputs
 
 
 def _trains_lstm(module: fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
