@@ -25,9 +25,9 @@ def page(kind: GraphBreakKind) -> str:
         f"**What to do:** {kind.remedy}\n\n"
         f"## Example\n\nThe graph of `example` breaks at the line marked `here`:\n\n"
         f"```python\n{program}\n```\n\n"
-        "Called as `graphwright.compile(example)(*ARGUMENTS)` it does what it does without Graphwright: the marked line\n"
-        "runs in eager, and what comes before and after it is captured where it can be. With `fullgraph=True` the line\n"
-        "is reported with this id.\n"
+        "Called as `graphwright.compile(example)(*ARGUMENTS)` it does what it does without Graphwright: the marked\n"
+        "line runs in eager, and what comes before and after it is captured where it can be. With `fullgraph=True`\n"
+        "the line is reported with this id.\n"
     )
 
 

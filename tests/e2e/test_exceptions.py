@@ -165,7 +165,7 @@ def test_a_finally_that_returns_over_a_return():
             print("b")
             x = x + 1
             if x.dim() == 1:
-                return x  # noqa: B012
+                return x
 
     same(fn, ones())
 
@@ -178,7 +178,7 @@ def test_the_exception_variable_is_unbound_after_its_handler():
             said = str(error)
             print(said)
         try:
-            error  # noqa: B018
+            error  # noqa: F821  unbound is what is tested
         except UnboundLocalError:
             x = x + 1
         return x, said
@@ -217,7 +217,7 @@ def test_causes_and_contexts_are_kept():
             {}["missing"]
         except KeyError:
             x = x + 1
-            raise TypeError("in handler")  # noqa: B904
+            raise TypeError("in handler")
 
     def raise_from_none(x):
         try:

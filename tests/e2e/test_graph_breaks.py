@@ -432,7 +432,7 @@ def test_a_deleted_variable_stays_deleted():
         del y
         print("between")
         try:
-            return y
+            return y  # noqa: F821  unbound is what is tested
         except UnboundLocalError:
             return z
 
@@ -531,6 +531,44 @@ def test_aliases_over_a_break():
         return items is alias, len(items), x
 
     same(fn, ones(), [])
+
+
+class Base:
+    def scale(self, x):
+        return x * 3
+
+
+class Derived(Base):
+    def after_a_break(self, x):
+        y = x * 2
+        print("before")
+        return super().scale(y) + 1
+
+    def on_a_half_built_stack(self, x):
+        return x * 2 + super().scale(told(x)) + told(x) + super().scale(x)
+
+    def with_self_in_a_cell(self, x):
+        def inner():
+            return self
+
+        print("before")
+        y = super().scale(x)
+        return y, inner() is self
+
+    def scale(self, x):
+        y = told(x)
+        print("scale")
+        return super().scale(y)
+
+    def through_a_call(self, x):
+        return self.scale(x * 2) * super().scale(x)
+
+
+@pytest.mark.parametrize(
+    "name", ["after_a_break", "on_a_half_built_stack", "with_self_in_a_cell", "scale", "through_a_call"]
+)
+def test_super_without_arguments(name):
+    same(getattr(Derived(), name), ones())
 
 
 # ------------------------------------------------------------------ comprehensions, inlined calls

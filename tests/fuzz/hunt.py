@@ -53,7 +53,8 @@ def main() -> None:
         if options.show:
             print(source)
         report = guarded(source, options.backend)
-        totals.update(programs=1, with_ops=int(report.ops > 0), ops=report.ops, graphs=report.graphs, calls=report.calls)
+        totals.update(programs=1, with_ops=int(report.ops > 0), ops=report.ops, graphs=report.graphs)
+        totals.update(calls=report.calls)
         totals.update(raised=report.raised, breaks=len(report.breaks), failures=int(report.difference is not None))
         if report.difference is not None:
             if not options.no_minimise:

@@ -1,7 +1,8 @@
 """Random programs do under `graphwright.compile` what they do in eager.
 
-The counts of the slow tests come from the environment: `GRAPHWRIGHT_FUZZ_PLAIN` (2000), `GRAPHWRIGHT_FUZZ_BREAKS` (5000);
-`GRAPHWRIGHT_FUZZ_SEED` chooses other programs. A failure shows the smallest program found; `hunt.py` looks for more.
+The counts of the slow tests come from the environment: `GRAPHWRIGHT_FUZZ_PLAIN` (2000), `GRAPHWRIGHT_FUZZ_BREAKS`
+(5000); `GRAPHWRIGHT_FUZZ_SEED` chooses other programs. A failure shows the smallest program found; `hunt.py` looks for
+more.
 """
 
 from __future__ import annotations

@@ -75,7 +75,8 @@ def compile(
             `"inductor_gpu"` where it is installed and can work, else `"eager"`, which runs the captured graphs as they
             are; the event `BackendChosen` tells which.
         fullgraph: Raise `graphwright.exc.Unsupported` instead of leaving code to the interpreter.
-        dynamic: Make sizes symbolic at once (True), never (False), or when they have changed (None).
+        dynamic: Make sizes symbolic at once (True), never (False), or when they have changed (None). Sizes and numbers
+            are not symbolic yet: each new one is captured anew, whatever is given here, and `True` says so in an event.
         options: Options of the backend, by name.
         mode: A named bundle of the backend's options.
         disable: Return `fn` unchanged.
@@ -96,8 +97,20 @@ def compile(
     if not isinstance(disable, bool):
         raise CompileArgumentError(f"graphwright.compile: disable must be True or False, not {disable!r}")
     chosen = _default_backend() if backend is None else backend
+    if dynamic:
+        _report_fixed_sizes()
     compiler = make_compiler(CompileSpec(chosen, fullgraph, dynamic, options, mode))
     return fn if disable else compiler.compile(fn)
+
+
+def _report_fixed_sizes() -> None:
+    events.emit(
+        events.MechanismOff(
+            mechanism="dynamic=True",
+            reason="sizes and numbers are not symbolic yet; each new one is captured anew",
+            remedy="raise graphwright.config.recompile_limit if more of them occur",
+        )
+    )
 
 
 def _default_backend() -> str:
@@ -134,7 +147,8 @@ class _DisablingCompiler:
         return _DisablingCompiler, (self._recursive, self._reason)
 
     def function(self, function: FunctionType) -> Callable[..., Any]:
-        return self.attribute(function)  # type: ignore[no-any-return]
+        disabled: Callable[..., Any] = self.attribute(function)
+        return disabled
 
     def attribute(self, function: Any) -> Any:
         return markers.disable(function, self._recursive, reason=self._reason)

@@ -93,14 +93,21 @@ class BreakCode:
         _, exits = eager_stretch(decoded, self._broken)
         while True:
             spliced = decoded.reachable_from(self._entry, until=frozenset(exits))
-            deleted = {
-                decoded.instructions[i].argval for i in spliced if decoded.instructions[i].opname.startswith("DELETE_")
-            }
-            bound = (self._tx.locals.keys() | self._tx.cells.keys()) - deleted
-            good = [e for e in exits if set(live_names(decoded, e)) <= bound and self._is_worth_resuming(e)]
+            uncertain = self._maybe_bound_after(spliced)
+            good = [e for e in exits if uncertain.isdisjoint(live_names(decoded, e)) and self._is_worth_resuming(e)]
             if good == exits:
                 return exits, spliced
             exits = good
+
+    def _maybe_bound_after(self, spliced: set[int]) -> set[str]:
+        """Variables of which nobody knows whether the eager part, an exception handler perhaps, binds or unbinds them.
+
+        One that is unbound before, and that the eager part does not store into, is unbound in the resume function too.
+        """
+        instructions = [self._decoded.instructions[i] for i in spliced]
+        stored = {i.argval for i in instructions if i.opname in ("STORE_FAST", "STORE_DEREF")}
+        deleted = {i.argval for i in instructions if i.opname in ("DELETE_FAST", "DELETE_DEREF")}
+        return (stored - self._tx.locals.keys() - self._tx.cells.keys()) | deleted
 
     def _is_worth_resuming(self, index: int) -> bool:
         """Whether anything but leaving the function is left to do."""
@@ -148,6 +155,10 @@ class BreakCode:
                 codegen.op("push_null")
             else:
                 codegen.op("load_fast", STACK_ARGUMENT.format(i))
+        codegen.later(codegen.delete_temporaries)
+        for i, value in enumerate(self._stack):
+            if value is not NULL:
+                codegen.op("delete_fast", STACK_ARGUMENT.format(i))
 
     def _argument_count(self) -> int:
         code = self._tx.code
@@ -202,11 +213,10 @@ class BreakCode:
         for i in reversed(range(depth)):
             codegen.op("store_fast", STACK_ARGUMENT.format(i))
         self._load_resume_function(codegen, code)
-        for name in (*point.stack_arguments(), *names):
-            codegen.op("load_fast", name)
-        for name in own:
-            codegen.op("load_closure", name)
-        codegen.op("call", len(point.arguments()))
+        arguments = code.co_varnames[: code.co_argcount]
+        for name in arguments:
+            codegen.op("load_closure" if name in own else "load_fast", name)
+        codegen.op("call", len(arguments))
         codegen.op("return_value")
 
     def _load_resume_function(self, codegen: Codegen, code: Any) -> None:
@@ -214,7 +224,8 @@ class BreakCode:
         codegen.load_constant(_native.Compiled)
         codegen.load_constant(FunctionType)
         codegen.load_constant(code)
-        self._load_globals(codegen)
+        codegen.load_constant(globals)
+        codegen.op("call", 0)
         codegen.load_constant(code.co_name)
         codegen.load_constant(None)
         for name in freevars:
@@ -227,9 +238,6 @@ class BreakCode:
         codegen.load_constant(self._key)
         codegen.load_constant(self._convert)
         codegen.op("call", 3)
-
-    def _load_globals(self, codegen: Codegen) -> None:
-        codegen.load_source(self._tx.capture.roots.globals())
 
     def builder(self, arguments: tuple[str, ...]) -> CodeBuilder:
         """The builder of the replacement code."""
@@ -264,7 +272,8 @@ class ContinuationCode(BreakCode):
         given = [(STACK_ARGUMENT.format(i), value) for i, value in enumerate(self._stack) if value is not NULL]
         given += [(name, self._tx.locals[name]) for name in live if name in self._tx.locals]
         given += [(name, self._tx.cells[name]) for name in self._given_cells()]
-        return given
+        first = self._tx.code.co_varnames[:1]  # what `super()` takes for `self`
+        return sorted(given, key=lambda pair: pair[0] not in first)
 
     def _given_cells(self) -> list[str]:
         return [*self._own_cells, *self._cell_arguments]
@@ -293,10 +302,6 @@ class ContinuationCode(BreakCode):
         made = builder.assemble()
         _native.mark(made, None, _native.SKIP)
         return made
-
-    def _load_globals(self, codegen: Codegen) -> None:
-        codegen.load_constant(globals)
-        codegen.op("call", 0)
 
     @property
     def frame(self) -> Translator:
@@ -371,10 +376,11 @@ def break_inside(frame: Translator, key: CacheKey, convert: Any) -> BreakCode:
     Args:
         frame: the frame that was stopped before the instruction that breaks.
     """
-    if frame.parent is None:
+    caller = frame.parent
+    if caller is None:
         return BreakCode(frame, key, convert)
     ending = ContinuationCode(frame, key, convert)
-    while frame.parent.parent is not None:
-        frame = frame.parent
-        ending = ContinuationCode(frame, key, convert, ContinuationVariable(ending))
-    return BreakCode(frame.parent, key, convert, ContinuationVariable(ending))
+    while caller.parent is not None:
+        ending = ContinuationCode(caller, key, convert, ContinuationVariable(ending))
+        caller = caller.parent
+    return BreakCode(caller, key, convert, ContinuationVariable(ending))

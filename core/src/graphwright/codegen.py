@@ -38,6 +38,7 @@ class Codegen:
         self._code = code
         self._ops: list[tuple[str | Callable[[CodeBuilder], None], tuple[Any, ...]]] = []
         self._temps: dict[VariableTracker, str] = {}
+        self._fixed: tuple[str, ...] = ()
         self._in_progress: set[VariableTracker] = set()
         self.output_nodes: dict[torch.fx.Node, int] = {}
         self.sources: dict[Source, None] = {}
@@ -138,6 +139,11 @@ class Codegen:
         known = set(inputs)
         return [source for source in self.sources if source not in known]
 
+    def delete_temporaries(self, builder: CodeBuilder) -> None:
+        """Drop what only the building of values needs, before code runs that may look at its own variables."""
+        for name in (*self._fixed, *self._temps.values()):
+            builder.delete_fast(name)
+
     def emit_into(self, builder: CodeBuilder, graph_call: Any, inputs: Sequence[Source]) -> None:
         """Emit the graph call and everything recorded.
 
@@ -145,6 +151,7 @@ class Codegen:
             graph_call: the compiled graph, called with the graph inputs, or None where there is no graph.
             inputs: the sources of the graph inputs, in order.
         """
+        self._fixed = (INPUTS, EXTRAS) if graph_call is None else (INPUTS, EXTRAS, OUTPUTS)
         if graph_call is not None:
             builder.load_const(graph_call)
             builder.load_fast(INPUTS)

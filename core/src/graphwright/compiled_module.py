@@ -15,7 +15,7 @@ import types
 import weakref
 from collections.abc import Callable
 from types import FunctionType, MethodType
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
 
@@ -73,7 +73,8 @@ class ModuleCalls:
     def _odd_forward(self, found: Any, module: torch.nn.Module) -> Callable[..., Any]:
         if self._odd[0] is not found:
             self._odd = (found, self.compiler.attribute(module.forward))
-        return self._odd[1]  # type: ignore[no-any-return]
+        compiled: Callable[..., Any] = self._odd[1]
+        return compiled
 
     def call(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a module in any circumstances, the way `nn.Module.__call__` goes about it."""
@@ -88,15 +89,16 @@ class ModuleCalls:
             return torch_compat.call_with_hooks(_HookedCall(module, self.forward(module)), args, kwargs)
         return self.forward(module)(*args, **kwargs)
 
-    def _compiled_around(self, function: Any) -> Callable[..., Any]:
+    def _compiled_around(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The compiled `__call__` of the class: what surrounds `forward` is captured together with it."""
         if not isinstance(function, FunctionType):
-            return function  # type: ignore[no-any-return]
+            return function
         if self._around[0] is not function:
             # nn.Module.__call__ is one code object for all modules; entries are kept with the code, and are limited.
             own = _with_own_code(function) if function is torch_compat.module_call else function
             self._around = (function, self.compiler.function(own))
-        return self._around[1]  # type: ignore[no-any-return]
+        compiled: Callable[..., Any] = self._around[1]
+        return compiled
 
 
 def _never(*args: Any, **kwargs: Any) -> Any:
@@ -156,9 +158,9 @@ class _HookedCall:
 class _Forward:
     """The attribute `forward` of a face: reads give the compiled one, writes go to the module."""
 
-    def __get__(self, face: Any, owner: type) -> Any:
+    def __get__(self, face: Any, owner: Any) -> Any:
         if face is None:
-            return owner.__wrapped_class__.forward  # type: ignore[attr-defined]
+            return owner.__wrapped_class__.forward
         return face._graphwright_calls.forward(face._graphwright_module)
 
     def __set__(self, face: Any, value: Any) -> None:
@@ -260,13 +262,13 @@ def make_compiled_module(module: torch.nn.Module, compiler: Compiler) -> torch.n
         ) from error
     vars(cls)["_graphwright_module"].__set__(face, module)  # nn.Module.__setattr__ would make it a submodule
     vars(cls)["_graphwright_calls"].__set__(face, ModuleCalls(compiler))
-    return face  # type: ignore[no-any-return]
+    return cast(torch.nn.Module, face)
 
 
-def original_module(module: object) -> torch.nn.Module | None:
+def original_module(module: Any) -> torch.nn.Module | None:
     """The module behind a face, or None when the object is none."""
     if issubclass(type(module), CompiledModule):
-        return module._graphwright_module  # type: ignore[attr-defined, no-any-return]
+        return cast(torch.nn.Module, module._graphwright_module)
     return None
 
 

@@ -211,4 +211,5 @@ def _calling(fn: Callable[..., Any]) -> FunctionType:
 
     home = {"__name__": getattr(fn, "__module__", None) or "builtins"}
     own = FunctionType(call.__code__.replace(), home, call.__name__, None, call.__closure__)
-    return functools.update_wrapper(own, fn)  # type: ignore[return-value]
+    functools.update_wrapper(own, fn)
+    return own

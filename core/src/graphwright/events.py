@@ -7,6 +7,7 @@ frozen dataclass, made on cold paths only: a cached call emits none.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import linecache
 import logging
 import os
@@ -41,6 +42,17 @@ def source_line(location: CodeLocation | None) -> str:
     if location is None:
         return ""
     return (location.text or linecache.getline(location.filename, location.line)).strip()
+
+
+def shown_stack(places: Sequence[CodeLocation]) -> list[str]:
+    """The lines that show a stack, outermost call first; a place that repeats is shown once, with a count."""
+    lines = []
+    for place, group in itertools.groupby(places):
+        lines.append(f"{place} in {place.function}: {source_line(place)}")
+        repeated = len(list(group)) - 1
+        if repeated:
+            lines.append(f"... {repeated} more calls at the same place")
+    return lines
 
 
 Subscriber: TypeAlias = Callable[[Event], object]

@@ -108,6 +108,8 @@ class GraphBreak(Exception):
         self.user_stack: tuple[CodeLocation, ...] = ()
         self.frames: tuple[Any, ...] = ()
         """The translators of the frames it was met in, innermost first."""
+        self.hooked = True
+        """Whether Python functions that the eager part calls are to be captured in their own right."""
         self.step = -1
         """The step of the root frame that it was made at, for one that is raised later."""
 

@@ -31,9 +31,7 @@ class BreakReason:
     """The user's calls that led there, outermost first."""
 
     def __str__(self) -> str:
-        stack = "".join(
-            f"\n      {place} in {place.function}: {events.source_line(place)}" for place in self.user_stack
-        )
+        stack = "".join(f"\n      {line}" for line in events.shown_stack(self.user_stack))
         return f"{self.gw_id} {self.location}: {self.reason}\n      remedy: {self.remedy}{stack}"
 
 

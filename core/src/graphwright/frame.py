@@ -96,6 +96,13 @@ def convert_frame(function: FunctionType, args: tuple[object, ...], key: CacheKe
     if intercepted is not None:
         events.emit(events.FrameSkipped(function=code.co_qualname, reason=intercepted, location=_first_line(code)))
         return None
+    return _capture(function, args, key, history)
+
+
+def _capture(
+    function: FunctionType, args: tuple[object, ...], key: CacheKey, history: _CodeHistory
+) -> _native.Entry | int | None:
+    code = function.__code__
     history.captures += 1
     compile_id = str(next(_numbers))
     events.emit(events.FrameStarted(function=code.co_qualname, location=_first_line(code), compile_id=compile_id))

@@ -93,14 +93,14 @@ class FrameCompiler:
         codegen = Codegen(capture.roots, self._code)
         try:
             if capture.effects.misplaced_call() is not None:
+                before.install()
                 return None
             ending = break_inside(frame, self._key, self._convert)
             _emit_effects(capture, codegen)
             ending.emit_state(codegen)
         except NotReconstructible:
-            return None
-        finally:
             before.install()
+            return None
         return self._break_here(signal, capture, codegen, ending)
 
     def _compile_up_to(self, signal: GraphBreak, step: int, before: AmbientState) -> _native.Entry:
@@ -139,7 +139,7 @@ class FrameCompiler:
         )
         builder = ending.builder(self._builder_arguments())
         # Functions that a transform or a checkpoint runs must run the same way each time it calls them.
-        hooked = ending.needs_hook() and signal.kind is not gb.HIGHER_ORDER
+        hooked = ending.needs_hook() and signal.hooked and signal.kind is not gb.HIGHER_ORDER
         return self._build(capture, codegen, builder, hooked)
 
     def _close_whole(self, capture: CaptureState, translator: RootTranslator, result: VariableTracker) -> _native.Entry:
@@ -172,6 +172,7 @@ class FrameCompiler:
     def _build(self, capture: CaptureState, codegen: Codegen, builder: CodeBuilder, needs_hook: bool) -> _native.Entry:
         graph = capture.output.finish(list(codegen.output_nodes), graph_name(int(self._compile_id)))
         codegen.set_state(graph.state_calls)
+        graph.entry_state.install()  # the guards take the state of this moment for that of the call
         graph_call = self._compile_graph(capture, graph)
         inputs = [entry.source for entry in graph.inputs] if graph_call is not None else []
         if needs_hook and graph_call is not None:
@@ -239,7 +240,7 @@ class FrameCompiler:
         shared = len({g for _, g in pairs}) < len(pairs)
         written = capture.output.mutated_inputs()
         if len(pairs) > 1 and (shared or written):
-            places = {id(e): e.tensor.storage_offset() for e in written} if shared else {}
+            places = {id(e): int(e.tensor.storage_offset()) for e in written} if shared else {}
             offsets = [places.get(id(e), -1) for e, _ in pairs]
             capture.guards.storages([e.source for e, _ in pairs], [g for _, g in pairs], offsets)
         for entry in written:

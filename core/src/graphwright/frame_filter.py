@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from types import CodeType, FunctionType
+from typing import Any
 
 import torch
 
@@ -75,11 +76,11 @@ def is_worth_capturing(function: FunctionType, args: tuple[object, ...]) -> bool
     return any(namespace.get(name) is torch or _holds_tensor(namespace.get(name)) for name in names)
 
 
-def _holds_tensor(value: object) -> bool:
+def _holds_tensor(value: Any) -> bool:
     if isinstance(value, torch.Tensor):
         return True
     if type(value) in (list, tuple):
-        return any(isinstance(v, torch.Tensor) for v in value)  # type: ignore[attr-defined]
+        return any(isinstance(v, torch.Tensor) for v in value)
     if type(value) is dict:
         return any(isinstance(v, torch.Tensor) for v in value.values())
     return False

@@ -138,7 +138,11 @@ class Likeness:
         return self._dict(mine, theirs, where) if mine or theirs else None
 
 
-_EMPTY = enum.Enum("_EMPTY", "EMPTY").EMPTY  # type: ignore[attr-defined]
+class _Empty(enum.Enum):
+    EMPTY = "EMPTY"
+
+
+_EMPTY = _Empty.EMPTY
 
 _TENSOR_FACTS: dict[str, Callable[[torch.Tensor], Any]] = {
     "dtype": lambda t: t.dtype,

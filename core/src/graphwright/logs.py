@@ -42,9 +42,7 @@ def _graph_break(event: events.GraphBroke, verbose: bool) -> str:
         text = text.replace("\n", f"\n    {line}\n", 1)
     if verbose:
         text += f"\n  {event.kind.explanation}"
-        text += "".join(
-            f"\n  at {place} in {place.function}: {events.source_line(place)}" for place in event.user_stack
-        )
+        text += "".join(f"\n  at {line}" for line in events.shown_stack(event.user_stack))
     return text
 
 

@@ -92,7 +92,7 @@ def _make(code: CodeType, point: ResumePoint) -> CodeType:
         qualname=name,
         filename=code.co_filename,
         firstlineno=code.co_firstlineno,
-        arguments=point.arguments(),
+        arguments=_in_order(code, point),
         freevars=code.co_freevars,
         flags=inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS,
         cell_arguments=point.cells,
@@ -109,6 +109,13 @@ def _make(code: CodeType, point: ResumePoint) -> CodeType:
     builder.jump(entry)
     builder.splice(decoded, {point.index: entry})
     return builder.assemble()
+
+
+def _in_order(code: CodeType, point: ResumePoint) -> tuple[str, ...]:
+    """The arguments, that of the function which `super()` takes for `self` before the others."""
+    first = code.co_varnames[:1]
+    arguments = point.arguments()
+    return (*first, *(n for n in arguments if n not in first)) if first and first[0] in arguments else arguments
 
 
 def _origin(code: CodeType, point: ResumePoint, made: CodeType) -> Origin:

@@ -345,7 +345,7 @@ PROCESS_QUERIES: tuple[Any, ...] = (
 )
 """Questions whose answer stays the same as long as the process runs."""
 get_tracing_state = torch._C._get_tracing_state
-"""The state of `torch.jit.trace`; there is none while capturing."""
+"""The state of TorchScript's tracer; there is none while capturing."""
 IS_COMPILING: tuple[Callable[..., bool], ...] = tuple(
     dict.fromkeys(
         (
@@ -360,7 +360,7 @@ IS_SCRIPTING_OR_TRACING: tuple[Callable[..., bool], ...] = tuple(
     dict.fromkeys(
         (
             torch._jit_internal.is_scripting,
-            torch.jit.is_tracing,  # type: ignore[attr-defined]
+            torch.jit.is_tracing,  # type: ignore[attr-defined]  # imported there, not declared
             torch.compiler.is_exporting,
             torch._C._are_functorch_transforms_active,
         )

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from graphwright.bytecode import CodeBuilder, DecodedCode, argument_count, decode, is_live, live_names
 from graphwright.bytecode.depth import stack_depths
 
-# ruff: noqa: F821, F841
+# ruff: noqa: F821  names that are never bound, or bound no more
 
 
 def live_before(function: Callable[..., Any], opname: str, argval: object) -> set[str]:

@@ -65,6 +65,9 @@ class FakeTx:
     def graph_break(self, kind: GraphBreakKind, detail: str) -> NoReturn:
         raise GraphBreak(kind, detail)
 
+    def is_in_try(self) -> bool:
+        return False
+
     def raise_(self, kind: type[BaseException], *args: Any) -> NoReturn:
         raise ObservedException(Raised(kind(*args)))
 

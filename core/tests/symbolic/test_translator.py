@@ -110,7 +110,7 @@ def test_default_depth_is_reached_without_exhausting_the_own_stack(same, breaks)
 
 def test_unused_arguments_stay_lazy(translation):
     def f(a, b):
-        c = b  # noqa: F841
+        c = b
         return a
 
     run = translation(f, 1, [2])

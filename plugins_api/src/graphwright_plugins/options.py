@@ -73,7 +73,7 @@ def why_not_options(options_type: object) -> str | None:
     """Say why a class can't serve as a backend's options, or None when it can."""
     if not (isinstance(options_type, type) and dataclasses.is_dataclass(options_type)):
         return f"is {options_type!r}, not a dataclass"
-    if not options_type.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+    if not options_type.__dataclass_params__.frozen:  # type: ignore[attr-defined]  # not in typeshed
         return f"is {options_type.__qualname__}, which isn't frozen"
     for field in dataclasses.fields(options_type):
         if field.init and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:

@@ -89,7 +89,7 @@ def partition_functions() -> dict[str, Callable[..., Any]]:
 
 def mark_boxed(function: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
     """Mark a function that takes one list of arguments and may empty it, as AOTAutograd prefers."""
-    function._boxed_call = True  # type: ignore[attr-defined]
+    function._boxed_call = True  # type: ignore[attr-defined]  # torch's mark, on a function
     return function
 
 

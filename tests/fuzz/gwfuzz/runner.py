@@ -195,7 +195,8 @@ def _origin(error: BaseException) -> str:
     while deepest.__cause__ is not None:
         deepest = deepest.__cause__
     frames = traceback.extract_tb(deepest.__traceback__)[-3:]
-    return f"{deepest!r}"[:300] + " at " + " < ".join(f"{f.filename.rsplit('/', 1)[-1]}:{f.lineno}" for f in reversed(frames))
+    places = " < ".join(f"{f.filename.rsplit('/', 1)[-1]}:{f.lineno}" for f in reversed(frames))
+    return f"{deepest!r}"[:300] + " at " + places
 
 
 def _state_difference(got: Any, want: Any, tolerance: float) -> str | None:
@@ -240,4 +241,3 @@ def _collect(value: Any, found: list[torch.Tensor], met: set[int]) -> None:
     if isinstance(value, (list, tuple)):
         for item in value:
             _collect(item, found, met)
-

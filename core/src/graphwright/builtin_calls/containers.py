@@ -115,8 +115,8 @@ def ordered_dict_fromkeys(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
     return _from_keys(tx, collections.OrderedDict, args, {})
 
 
-def _from_keys(tx: Tx, cls: type, args: VTs, kwargs: Kwargs) -> VariableTracker:
-    check(tx, cls.fromkeys, args, kwargs, 1, 2)  # type: ignore[attr-defined]
+def _from_keys(tx: Tx, cls: Any, args: VTs, kwargs: Kwargs) -> VariableTracker:
+    check(tx, cls.fromkeys, args, kwargs, 1, 2)
     made = DictVariable.new(cls)
     for key in drain(tx, iterator_of(tx, args[0])):
         made.store(tx, key, args[1] if len(args) > 1 else tx.wrap(None))

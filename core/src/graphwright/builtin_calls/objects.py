@@ -64,6 +64,10 @@ def make_super(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
         return SuperVariable(start.realize(), owner.realize())
     if len(args) == 1:
         tx.graph_break(gb.UNKNOWN_CALL, "super() with one argument")
+    if len(args) > 2:
+        tx.raise_(TypeError, f"super expected at most 2 arguments, got {len(args)}")
+    if not issubclass(args[0].python_type(), type):
+        tx.raise_(TypeError, f"super() argument 1 must be a type, not {args[0].type_name()}")
     return SuperVariable(args[0], args[1])
 
 

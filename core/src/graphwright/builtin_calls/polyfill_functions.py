@@ -242,7 +242,7 @@ class ComparedKey:
     """What `functools.cmp_to_key` wraps its arguments in."""
 
     __slots__ = ("compare", "obj")
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # Python's way to say unhashable
 
     def __init__(self, compare: Callable[[Any, Any], Any], obj: Any) -> None:
         self.compare = compare

@@ -56,7 +56,7 @@ for _fn in dict.fromkeys(HIGHER_ORDER):
 
 @handles(jit_annotate)
 def annotate(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
-    """`torch.jit.annotate(type, value)` is the value."""
+    """`annotate(type, value)` of TorchScript is the value."""
     return args[1]
 
 

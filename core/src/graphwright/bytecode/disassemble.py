@@ -49,7 +49,7 @@ def decode(code: CodeType) -> DecodedCode:
     if known is not None and known[0]() is code:
         return DecodedCode(code, known[1])
     body = _decode_body(code)
-    _memo[key] = (weakref.ref(code, lambda _, key=key: _memo.pop(key, None)), body)  # type: ignore[misc]
+    _memo[key] = (weakref.ref(code, lambda _: _memo.pop(key, None)), body)
     return DecodedCode(code, body)
 
 

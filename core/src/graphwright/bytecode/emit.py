@@ -156,9 +156,7 @@ class Emitter:
         """
         if self._stack.slots is not None:
             raise AssemblyError("splice: control falls into the other code; jump to one of its entries first")
-        items = splice_items(
-            decoded, entries, exits or {}, self._slots, self._innermost_region(), without_arguments
-        )
+        items = splice_items(decoded, entries, exits or {}, self._slots, self._innermost_region(), without_arguments)
         for label in entries.values():
             if label in self._placed:
                 raise AssemblyError(f"{label!r} is placed twice")

@@ -43,7 +43,7 @@ def _numbers(*names: str) -> frozenset[int]:
 
 def _cache_counts() -> list[int]:
     """Return, for each opcode, how many CACHE units follow the instruction."""
-    table = dis._inline_cache_entries  # type: ignore[attr-defined]
+    table = dis._inline_cache_entries  # type: ignore[attr-defined]  # private: not in typeshed
     if PY313:  # 3.13 keys the table by name, earlier versions by number.
         return [table.get(OPNAME[op], 0) for op in range(256)]
     return list(table[:256])
@@ -54,7 +54,7 @@ CACHES: Final[list[int]] = _cache_counts()
 HAS_ARG: Final[frozenset[int]] = frozenset(
     op
     for op in OPMAP.values()
-    if (op in dis.hasarg if PY312 else op >= dis.HAVE_ARGUMENT)  # type: ignore[attr-defined]
+    if (op in dis.hasarg if PY312 else op >= dis.HAVE_ARGUMENT)  # type: ignore[attr-defined]  # since 3.12
 )
 
 
@@ -154,7 +154,8 @@ COMPARE_TO_BOOL: Final = 16 if PY313 else 0
 """Bit of the argument of COMPARE_OP that asks for a `bool` result."""
 
 COMPARISONS: Final[tuple[str, ...]] = tuple(dis.cmp_op)
-BINARY_OPERATORS: Final[tuple[str, ...]] = tuple(symbol for _, symbol in _opcode._nb_ops)  # type: ignore[attr-defined]
+_named_operators: list[tuple[str, str]] = _opcode._nb_ops  # type: ignore[attr-defined]  # private: not in typeshed
+BINARY_OPERATORS: Final[tuple[str, ...]] = tuple(symbol for _, symbol in _named_operators)
 """Symbols of BINARY_OP by its argument: `+`, `&`, …, `+=`, …"""
 
 NULL_BELOW_CALLABLE: Final = not PY313

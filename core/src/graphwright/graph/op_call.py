@@ -18,6 +18,7 @@ from graphwright.variables.op_traits import (
     changes_metadata,
     is_effectful,
     is_removable,
+    may_fail_by_values,
     op_name,
     resizes,
     writes,
@@ -43,6 +44,8 @@ def call_op(output: OutputGraph, tx: Tx, kind: str, target: Any, args: Args, kwa
         tx.graph_break(gb.UNSUPPORTED_TORCH, f"{what}: {error}")
     if named.get("requires_grad") is True:
         tx.graph_break(gb.BACKWARD_INSIDE, f"{what} makes a tensor that asks for gradients in the middle of a graph")
+    if may_fail_by_values(what, proxies) and tx.is_in_try():
+        tx.graph_break(gb.DATA_DEPENDENT_VALUE, f"{what} in a try statement: whether it fails depends on values")
     fakes, fake_named = fake_argument(proxies), fake_argument(named)
     _check_metadata(output, tx, what, fakes)
     watch = TensorWatch([*tensors_in(fakes), *tensors_in(fake_named)])

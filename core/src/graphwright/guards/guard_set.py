@@ -68,7 +68,8 @@ class GuardSet:
 
     def storages(self, sources: list[Source], groups: list[int], offsets: list[int]) -> None:
         """Require that the tensors share storages exactly as `groups` says, and start at `offsets` (-1: anywhere)."""
-        low = [offset & 0x7FFFFFFF if offset >= 0 else -1 for offset in offsets]  # as many bits as the native side keeps
+        # As many bits as the native side keeps.
+        low = [offset & 0x7FFFFFFF if offset >= 0 else -1 for offset in offsets]
         self._storages.append((sources, groups, low))
 
     def __iter__(self) -> Iterator[Guard]:

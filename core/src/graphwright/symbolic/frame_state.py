@@ -6,7 +6,7 @@ import linecache
 import os
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import graphwright.graph_breaks as gb
 from graphwright.exc import CodeLocation, GraphBreak
@@ -115,8 +115,11 @@ class Stopped:
 Outcome = Returned | Yielded | Stopped
 
 
-class StoppedInside(BaseException):  # noqa: N818  a signal that no handler of Python exceptions may take for its own
-    """Translation came to the instruction it was to stop before, in a frame that may be an inlined one."""
+class StoppedInside(BaseException):
+    """Translation came to the instruction it was to stop before, in a frame that may be an inlined one.
+
+    A signal that no handler of Python exceptions may take for its own.
+    """
 
     def __init__(self, frame: Any) -> None:
         super().__init__(frame)

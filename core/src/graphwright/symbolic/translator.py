@@ -142,9 +142,7 @@ class Translator:
     def _tell_instruction(self, inst: Instruction) -> None:
         location = CodeLocation(self.code.co_filename, self.line, self.code.co_qualname)
         text = inst.opname if inst.arg is None else f"{inst.opname} {inst.argval!r}"
-        events.emit(
-            events.InstructionTraced(instruction=text, stack=tuple(map(repr, self.stack)), location=location)
-        )
+        events.emit(events.InstructionTraced(instruction=text, stack=tuple(map(repr, self.stack)), location=location))
 
     def unwind(self, exception: VariableTracker) -> bool:
         """Go to the handler of the current instruction; False where it has none."""
@@ -266,6 +264,15 @@ class Translator:
             frames.current = self
         raise frames.graph_break(kind, detail)
 
+    def is_in_try(self) -> bool:
+        """Whether an exception raised here would meet a handler of the traced program, other than that of a `with`."""
+        frame: Translator | None = self
+        while frame is not None:
+            if has_except_clause(frame.decoded, frame.current.index):
+                return True
+            frame = frame.parent
+        return False
+
     def break_signal(self, kind: GraphBreakKind, detail: str) -> GraphBreak:
         """What `graph_break` would raise here, to be raised later."""
         signal = self.frames.graph_break(kind, detail)
@@ -365,6 +372,17 @@ class RootTranslator(Translator):
         signal = frames.graph_break(gb.EXCEPTION_ESCAPES, f"{exception.type_name()} leaves {self.code.co_qualname}()")
         signal.location = frames.raised_at or signal.location
         return signal
+
+
+def has_except_clause(decoded: DecodedCode, index: int) -> bool:
+    """Whether an `except` or `finally` clause, and not just a `with` statement, is around an instruction."""
+    handler = decoded.handler_for(index)
+    while handler is not None:
+        first, second = decoded.instructions[handler.target : handler.target + 2]
+        if first.opname == "PUSH_EXC_INFO" and second.opname != "WITH_EXCEPT_START":
+            return True
+        handler = decoded.handler_for(handler.target)
+    return False
 
 
 def chain(exception: ExceptionVariable, handled: VariableTracker | None) -> None:

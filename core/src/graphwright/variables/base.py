@@ -94,6 +94,9 @@ class Tx(Protocol):
     def graph_break(self, kind: GraphBreakKind, detail: str) -> NoReturn:
         """Stop capture here."""
 
+    def is_in_try(self) -> bool:
+        """Whether an exception raised here would meet a handler of the traced program, other than that of a `with`."""
+
     def break_signal(self, kind: GraphBreakKind, detail: str) -> GraphBreak:
         """What `graph_break` would raise here, to be raised later."""
 
@@ -151,6 +154,10 @@ class VariableTracker:
     def getattr(self, tx: Tx, name: str) -> VariableTracker:
         """`self.name`."""
         tx.graph_break(gb.UNKNOWN_ATTRIBUTE, f"attribute {name!r} of a {self.type_name()}")
+
+    def read_slot(self, tx: Tx, descriptor: Any) -> VariableTracker:
+        """What a descriptor written in C gives for an object: `__slots__` members, `__dict__`, `__class__`."""
+        tx.graph_break(gb.UNKNOWN_ATTRIBUTE, f"attribute {descriptor.__name__!r} of a {self.type_name()}")
 
     def setattr(self, tx: Tx, name: str, value: VariableTracker) -> None:
         """`self.name = value`."""

@@ -199,7 +199,8 @@ class ClassVariable(VariableTracker):
     def _subscript(self, tx: Tx, args: Args) -> VariableTracker:
         key = args[0].realize()
         if is_trusted_class(self.cls) and key.is_python_constant():
-            return constant_call(tx, lambda: self.cls[key.as_python_constant()], [])  # type: ignore[index]
+            cls: Any = self.cls
+            return constant_call(tx, lambda: cls[key.as_python_constant()], [])
         return tx.call(self.getattr(tx, "__class_getitem__"), args)
 
     def reconstruct(self, emit: Emitter) -> None:

@@ -20,13 +20,13 @@ TORCH_CONSTANT_TYPES: frozenset[type] = frozenset(
 )
 
 
-def is_literal(value: object) -> bool:
+def is_literal(value: Any) -> bool:
     """Whether a value is a constant by its type alone, containers of constants included."""
     kind = type(value)
     if kind in LITERAL_TYPES or kind in TORCH_CONSTANT_TYPES:
         return True
     if kind in (tuple, frozenset, torch.Size):
-        return all(is_literal(v) for v in value)  # type: ignore[attr-defined]
+        return all(is_literal(v) for v in value)
     return isinstance(value, enum.Enum)
 
 

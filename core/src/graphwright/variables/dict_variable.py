@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
@@ -337,10 +338,12 @@ class DictVariable(ContainerVariable):
             self._replay_rebuilt(emit, base, load)
             return
         for key in self.removed.values():
-            emit_call(emit, base.__delitem__, load, lambda key=key: emit(key))  # type: ignore[misc]
+            emit_call(emit, base.__delitem__, load, functools.partial(emit, key))
         for index in self.written:
             entry = self.entries_by_key[index]
-            emit_call(emit, base.__setitem__, load, lambda e=entry: emit(e.key), lambda e=entry: emit(e.value))  # type: ignore[misc]
+            emit_call(
+                emit, base.__setitem__, load, functools.partial(emit, entry.key), functools.partial(emit, entry.value)
+            )
 
         if self.reordered:
             emit_call(emit, _reorder, load, lambda: self._emit_keys(emit))

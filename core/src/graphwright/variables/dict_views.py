@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker, drain
 from graphwright.variables.comparison import compare, equal
@@ -51,7 +51,7 @@ class DictViewVariable(ContainerVariable):
         self.pick = _PICKS[kind]
 
     @property
-    def methods(self) -> MethodTable:  # type: ignore[override]
+    def methods(self) -> MethodTable:  # type: ignore[override]  # differs by object, and is only read
         """Keys and items are sets; values are not."""
         return VALUES if self.kind == "values" else KEYS
 
@@ -122,8 +122,8 @@ def _intersect(tx: Tx, view: DictViewVariable, other: VariableTracker) -> Variab
     """Source: `_PyDictView_Intersect` in CPython's `Objects/dictobject.c`, for the order of the result."""
     if isinstance(other, SetVariable) and view.size(tx) <= other.size(tx):
         return other.call_method(tx, "intersection", [view], {})
-    if _is_set_view(other) and other.size(tx) > view.size(tx):  # type: ignore[attr-defined]
-        view, other = other, view  # type: ignore[assignment]
+    if _is_set_view(other) and other.size(tx) > view.size(tx):
+        view, other = other, view
     result = SetVariable.new()
     for item in drain(tx, other.iterate(tx).realize()):
         if view.has(tx, item.realize()):
@@ -131,7 +131,7 @@ def _intersect(tx: Tx, view: DictViewVariable, other: VariableTracker) -> Variab
     return result
 
 
-def _is_set_view(value: VariableTracker) -> bool:
+def _is_set_view(value: VariableTracker) -> TypeGuard[DictViewVariable]:
     return isinstance(value, DictViewVariable) and value.kind != "values"
 
 
@@ -164,9 +164,9 @@ for _name, _update in (
 
 
 def _compare(tx: Tx, op: Any, self: DictViewVariable, other: VariableTracker) -> VariableTracker | None:
-    if not isinstance(other, SetVariable) and not _is_set_view(other):
+    if not (isinstance(other, SetVariable) or _is_set_view(other)):
         return None
-    size = other.size(tx)  # type: ignore[attr-defined]
+    size = other.size(tx)
     own = self.size(tx)
     if op in (operator.eq, operator.ne):
         same = own == size and _all_in(tx, self, other)

@@ -137,7 +137,8 @@ class UserFunctionVariable(FunctionVariable):
         table = self._free_variable(tx, "dispatch")._free_variable(tx, "registry")
         assert isinstance(table, DictVariable)
         table.complete(tx)
-        chosen = self.fn.dispatch(args[0].realize().python_type())  # type: ignore[attr-defined]
+        dispatcher: Any = self.fn
+        chosen = dispatcher.dispatch(args[0].realize().python_type())
         for _, value in table.entries():
             if value.realize().hash_key(tx) is chosen:
                 return tx.call(value, args, kwargs)

@@ -88,8 +88,9 @@ def _normal_dict(value: dict[Any, Any]) -> dict[str, Any]:
 
 def _of_enum(member: Any) -> Any:
     # Torch sees the number or string in an enum member that is also one; another member means nothing to it.
+    value = member.value
     if isinstance(member, (int, str, float)):
-        return _normal(member.value)  # type: ignore[union-attr]
+        return _normal(value)
     raise NotProxyable(f"enum member {member} cannot be an argument of a graph node")
 
 

@@ -19,7 +19,9 @@ def call_marked(tx: Tx, fn: FunctionType, args: Args, kwargs: Kwargs) -> Variabl
     """
     disabled = markers.why_disabled(fn)
     if disabled is not None:
-        tx.graph_break(gb.DISABLED, f"{fn.__qualname__}: {disabled}")
+        signal = tx.break_signal(gb.DISABLED, f"{fn.__qualname__}: {disabled}")
+        signal.hooked = not disabled.recursive
+        raise signal
     if markers.is_graph_break(fn):
         reason = args[0].realize() if args else None
         said = f" ({reason.as_python_constant()})" if reason is not None and reason.is_python_constant() else ""

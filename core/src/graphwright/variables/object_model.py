@@ -157,7 +157,7 @@ def bind_class_attribute(
     if kind in SLOT_DESCRIPTORS:
         if owner is None:
             return tx.wrap(raw)
-        return owner.read_slot(tx, raw)  # type: ignore[attr-defined, no-any-return]
+        return owner.read_slot(tx, raw)
     return _bind_other(tx, found, owner, cls)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch
+from torch import fx
 
 from graphwright.torch_compat import OPERATOR_MODULES, OpOverload, OpOverloadPacket, is_mutable
 
@@ -89,6 +90,29 @@ def op_name(target: Any) -> str:
         return str(target.overloadpacket.__name__)
     name = getattr(target, "__name__", None)
     return name if isinstance(name, str) else type(target).__name__
+
+
+# fmt: off
+_FAIL_BY_VALUES: Final = frozenset(
+    {
+        "index_select", "gather", "scatter", "scatter_", "scatter_add", "scatter_add_", "index_add",
+        "index_add_", "index_copy", "index_copy_", "index_fill", "index_fill_", "index_put", "index_put_",
+        "take", "take_along_dim", "put_", "embedding", "embedding_bag", "one_hot", "bincount",
+        "cross_entropy", "nll_loss", "multi_margin_loss", "binary_cross_entropy", "multinomial", "bernoulli",
+        "repeat_interleave", "cholesky", "inv", "inverse", "solve", "eigh", "eig", "svd", "lstsq", "_assert",
+        "_assert_async",
+    }
+)
+# fmt: on
+_INDEXING: Final = ("getitem", "setitem", "__getitem__", "__setitem__")
+
+
+def may_fail_by_values(name: str, arguments: Sequence[Any]) -> bool:
+    """Whether an operation that works on fake tensors may still raise, for what its arguments hold."""
+    if name not in _INDEXING:
+        return name in _FAIL_BY_VALUES
+    indices = arguments[1] if isinstance(arguments[1], (tuple, list)) else (arguments[1],)
+    return any(isinstance(index, fx.Node) for index in indices)
 
 
 def resizes(name: str) -> bool:

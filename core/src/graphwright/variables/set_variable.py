@@ -6,6 +6,7 @@ model of a set is a real set of hash keys that goes through the same operations.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -205,7 +206,7 @@ class SetVariable(ContainerVariable):
         for key, came in self.log:
             member = self.members[key]
             fn = set.add if came else set.discard
-            emit_call(emit, fn, lambda: emit.load_source(source), lambda m=member: emit(m))  # type: ignore[misc]
+            emit_call(emit, fn, lambda: emit.load_source(source), functools.partial(emit, member))
 
     def __repr__(self) -> str:
         return f"<{self.cls.__name__} of {len(self.model)}{' from ' + str(self.source) if self.source else ''}>"

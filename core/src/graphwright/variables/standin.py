@@ -39,7 +39,7 @@ class Orderable:
     """Stands in for a variable where only order and equality are asked for."""
 
     __slots__ = ("tx", "vt")
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # Python's way to say unhashable
 
     def __init__(self, tx: Tx, vt: VariableTracker) -> None:
         self.tx = tx
@@ -62,7 +62,7 @@ class Probe:
     """Stands in for a variable where Python searches for an equal item, or names what it did not find."""
 
     __slots__ = ("tx", "vt")
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # Python's way to say unhashable
 
     def __init__(self, tx: Tx, vt: VariableTracker) -> None:
         self.tx = tx

@@ -223,7 +223,7 @@ def wrap_cached_function(tx: Tx, value: Any, source: Source | None) -> VariableT
 
 
 def wrap_script_function(tx: Tx, value: Any, source: Source | None) -> VariableTracker:
-    """A function under torch.jit.script: the Python function it was made from."""
+    """A TorchScript function: the Python function it was made from."""
     source = source or tx.capture.roots.object(value)
     tx.capture.guards.add(source, "id", value)
     return tx.wrap(value._torchdynamo_inline, source.attr("_torchdynamo_inline"))
@@ -286,7 +286,8 @@ def wrap_object(tx: Tx, value: Any, source: Source | None) -> VariableTracker:
     if layout in CONTAINER_BASES:
         storage = outside_container(tx, layout, value, source)
     if layout is tuple and hasattr(cls, "_fields"):
-        return storage  # type: ignore[return-value]
+        assert storage is not None
+        return storage
     return ObjectVariable(cls, value, source, storage)
 
 

@@ -101,7 +101,7 @@ def test_name_unbound_after_handler(same):
     def f():
         try:
             raise ValueError
-        except ValueError as error:  # noqa: F841
+        except ValueError as error:
             pass
         return error  # noqa: F821
 

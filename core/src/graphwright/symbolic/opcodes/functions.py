@@ -20,9 +20,12 @@ CLOSURE: Final = 0x08
 
 
 def _cells(tx: Translator, closure: VariableTracker) -> list[CellVariable]:
-    cells = [cell.realize() for cell in closure.realize().unpack(tx)]
-    assert all(isinstance(cell, CellVariable) for cell in cells)
-    return cells  # type: ignore[return-value]
+    cells = []
+    for item in closure.realize().unpack(tx):
+        cell = item.realize()
+        assert isinstance(cell, CellVariable)
+        cells.append(cell)
+    return cells
 
 
 @opcode("MAKE_FUNCTION", until=(3, 13))

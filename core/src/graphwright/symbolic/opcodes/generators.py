@@ -72,20 +72,15 @@ def _advance(tx: Translator, iterator: VariableTracker, value: VariableTracker) 
     if isinstance(iterator, GeneratorVariable):
         outcome = iterator.resume(tx, value)
         return isinstance(outcome, Returned), outcome.value
-    sent = value.realize()
+    sent, method = value.realize(), None
     if sent.is_python_constant() and sent.as_python_constant() is None:
         if hasattr(iterator, "next_or_none"):
             item = try_next(tx, iterator)
             return (True, ConstantVariable(None)) if item is None else (False, item)
-        step = iterator.next_item
     else:
         method = iterator.getattr(tx, "send")
-
-        def step(tx: Translator) -> VariableTracker:  # type: ignore[misc]
-            return tx.call(method, [sent])
-
     try:
-        return False, step(tx)
+        return False, iterator.next_item(tx) if method is None else tx.call(method, [sent])
     except ObservedException as signal:
         result = raised_stop_iteration(tx, signal)
         if result is None:
