@@ -89,3 +89,12 @@ def test_an_exception_from_the_rest_of_the_inner_call_reaches_the_outer_handler(
         result, log = compiled(x)
         assert log == ["boom (2,)", "finally"]
         assert torch.equal(result, x * 3)
+
+
+def test_a_backend_that_needs_values_leaves_the_frame_to_eager() -> None:
+    def backend(graph: torch.fx.GraphModule, example_inputs: Any) -> Any:
+        with torch._subclasses.FakeTensorMode() as mode:
+            mode.from_tensor(torch.ones(())).item()
+
+    compiled = graphwright.compile(lambda x: x + 1, backend=backend)
+    assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 2.0))

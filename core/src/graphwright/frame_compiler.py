@@ -17,7 +17,7 @@ from graphwright.bytecode import CodeBuilder
 from graphwright.cache_key import CacheKey
 from graphwright.capture import CaptureState, root_translator
 from graphwright.codegen import EXTRAS, INPUTS, Codegen, argument_slots
-from graphwright.exc import CodeLocation, GraphBreak, InternalError
+from graphwright.exc import BackendCompilerFailed, CodeLocation, GraphBreak, InternalError
 from graphwright.graph.ambient_state import AmbientState
 from graphwright.graph.graph_call import call_backend, checked
 from graphwright.graph.history import forget_history
@@ -27,6 +27,7 @@ from graphwright.sources import Source
 from graphwright.symbolic.frame_state import Returned
 from graphwright.symbolic.translator import RootTranslator, Translator
 from graphwright.torch_compat import forget_source_with
+from graphwright.torch_compat import DATA_DEPENDENT_ERRORS
 from graphwright.variables.base import NotReconstructible, VariableTracker
 
 Convert = Callable[[FunctionType, tuple[object, ...], CacheKey], object]
@@ -218,7 +219,13 @@ class FrameCompiler:
             )
         )
         started = time.perf_counter()
-        compiled = call_backend(backend, graph, capture.output.tracing_context)
+        try:
+            compiled = call_backend(backend, graph, capture.output.tracing_context)
+        except BackendCompilerFailed as failure:
+            if isinstance(failure.__cause__, DATA_DEPENDENT_ERRORS):  # in a backward, say; eager has the values
+                detail = f"backend {backend.name!r}, compiling {graph.name}: {failure.__cause__}"
+                raise GraphBreak(gb.DATA_DEPENDENT_VALUE, detail, self._location) from failure
+            raise
         seconds = time.perf_counter() - started
         forward: Any = module.forward  # a bound method, which torch annotates as any callable
         _native.mark(forward.__func__.__code__, None, _native.SKIP)

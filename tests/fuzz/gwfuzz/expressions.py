@@ -25,7 +25,7 @@ PLAIN: dict[str, tuple[str, ...]] = {
         "torch.rand_like($T)", "$T.unsqueeze(0)[0]", "$=T.masked_fill($1 > $F, $F)", "$T.sort().values",
         "$T.max(0).values",
         "$T.split(1)[0]", "torch.nn.functional.gelu($T)", "helper(t=$T, n=$I)", "$B.float()", "Box.plus($T, $T)",
-        "(spare := $T)", "torch.add($T, $T, alpha=$I)", "$=T.expand_as($1)", "$=T.mul_($F)", "$=T.add_($=T)",
+        "(spare := $T)", "torch.add($T, $T, alpha=int($I))", "$=T.expand_as($1)", "$=T.mul_($F)", "$=T.add_($=T)",
         "helper(*($T, $I))", "helper(*[$T], **{'n': $I})", "functools.reduce(lambda a, b: a + b, $LT)",
         "functools.partial(helper, n=$I)($T)", "max($T.shape[-1:], default=0) * $T", "Pair($T, $I).left",
         "next(iter($LT), $T)", "operator.mul($T, $T)", "($T + $=T.T.T)", "$T.transpose(0, -1).transpose(0, -1)",
