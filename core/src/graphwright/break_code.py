@@ -195,7 +195,7 @@ class BreakCode:
     def _nulls_at(self, index: int, depth: int) -> tuple[bool, ...]:
         """Which of the values on the stack at an exit are NULLs of calls being built around the broken instruction."""
         broken = self._decoded.instructions[self._broken]
-        if broken.opname == "LOAD_METHOD":
+        if broken.opname == "LOAD_METHOD" and index in self._decoded.successors(self._broken):
             return (*(v is NULL for v in self._stack[: depth - 2]), True, False)
         pushed = 0 if broken.opname.startswith(_PUSHES_NOTHING) else 1
         kept = max(0, depth - pushed)

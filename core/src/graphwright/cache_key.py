@@ -69,12 +69,12 @@ class CacheKey:
 
     def watch(self, function: Any) -> None:
         """Let the entries go when the backend does: nobody can ask for them again, yet code objects would keep them."""
-        known = weakref.ref(self)
+        known, reset_key = weakref.ref(self), _native.reset_key  # a module's globals may be gone when a backend goes
 
         def drop(_: object) -> None:
             key = known()
             if key is not None:
-                _native.reset_key(key)
+                reset_key(key)
 
         for part in _parts(function):
             with contextlib.suppress(TypeError):  # no weak references: it is kept, see _reference

@@ -26,8 +26,7 @@ from graphwright.plugin_events import transform
 from graphwright.sources import Source
 from graphwright.symbolic.frame_state import Returned
 from graphwright.symbolic.translator import RootTranslator, Translator
-from graphwright.torch_compat import forget_source_with
-from graphwright.torch_compat import DATA_DEPENDENT_ERRORS
+from graphwright.torch_compat import DATA_DEPENDENT_ERRORS, forget_source_with
 from graphwright.variables.base import NotReconstructible, VariableTracker
 
 Convert = Callable[[FunctionType, tuple[object, ...], CacheKey], object]

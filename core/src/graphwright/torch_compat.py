@@ -92,6 +92,9 @@ TORCH_INTERNALS: tuple[str, ...] = (
 OPERATOR_MODULES: tuple[str, ...] = ("torch", "torch._C", "_operator", "builtins")
 """The `__module__` of functions that are operations and nothing else."""
 
+_MAX_CACHED_FAKE_RESULTS = 2048
+"""How many results of fake operations may be cached when a capture begins: torch caches them by argument, for good."""
+
 set_grad_enabled = torch._C._set_grad_enabled
 """The setter behind `torch.no_grad` and `torch.set_grad_enabled`; a function of one bool, as graphs hold it."""
 
@@ -115,6 +118,8 @@ def _forget_source(filename: str) -> None:
 
 def new_fake_mode() -> FakeTensorMode:
     """A fake tensor mode with a shape environment of its own, where asking for a value is an error."""
+    if len(FakeTensorMode.cache) > _MAX_CACHED_FAKE_RESULTS:
+        FakeTensorMode.cache_clear()
     shape_env = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
     return FakeTensorMode(shape_env=shape_env)
 

@@ -18,6 +18,7 @@ from graphwright.variables.sequence import TupleVariable
 
 class Backend:
     name, distribution, version = "odd", "odd-backend", "1.2"
+    takes_real_inputs = False
 
     def __init__(self, compile_graph: Callable[..., Any]) -> None:
         self.compile = compile_graph

@@ -374,15 +374,46 @@ class RootTranslator(Translator):
         return signal
 
 
+_CANNOT_BE_RAISED_BY_TENSORS = frozenset(
+    {"TypeError", "KeyError", "AttributeError", "ImportError", "ModuleNotFoundError", "NameError", "StopIteration"}
+)
+"""Builtin exceptions that no operation raises for the values of its tensors."""
+
+
 def has_except_clause(decoded: DecodedCode, index: int) -> bool:
-    """Whether an `except` or `finally` clause, and not just a `with` statement, is around an instruction."""
+    """Whether an `except` clause around an instruction may catch what a tensor operation raises for its values.
+
+    `with` and `finally` let it pass. What they change on its way out they change back, as a rule, and replacement code
+    has not done what they would undo.
+    """
     handler = decoded.handler_for(index)
     while handler is not None:
-        first, second = decoded.instructions[handler.target : handler.target + 2]
-        if first.opname == "PUSH_EXC_INFO" and second.opname != "WITH_EXCEPT_START":
+        if _may_catch(decoded, handler.target):
             return True
         handler = decoded.handler_for(handler.target)
     return False
+
+
+def _may_catch(decoded: DecodedCode, target: int) -> bool:
+    """Whether a handler ends some exceptions; one of `finally` raises them again, one of `with` decides at run time."""
+    instructions = decoded.instructions
+    if instructions[target].opname != "PUSH_EXC_INFO" or instructions[target + 1].opname == "WITH_EXCEPT_START":
+        return False
+    names: list[str] = []
+    found: set[int] = set()
+    pending = [target]
+    ends = False
+    while pending:
+        index = pending.pop()
+        if index in found:
+            continue
+        found.add(index)
+        inst = instructions[index]
+        ends = ends or inst.opname == "POP_EXCEPT"
+        if inst.opname == "CHECK_EXC_MATCH":
+            names.append(str(instructions[index - 1].argval))
+        pending.extend(decoded.successors(index))
+    return ends and not (names and _CANNOT_BE_RAISED_BY_TENSORS.issuperset(names))
 
 
 def chain(exception: ExceptionVariable, handled: VariableTracker | None) -> None:

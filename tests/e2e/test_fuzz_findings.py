@@ -1,0 +1,179 @@
+"""Programs that the fuzz tests once found to differ from eager, made small; one for each kind of bug."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import copy
+
+import pytest
+import torch
+
+import graphwright
+from graphwright import config
+from graphwright.testing import assert_captures
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(autouse=True)
+def _strict():
+    with config.patch(raise_internal_errors=True):
+        yield
+    graphwright.reset()
+
+
+@graphwright.disable
+def opaque(t):
+    return t + 1
+
+
+class Box:
+    def __init__(self, x):
+        self.x = x
+
+
+def test_items_of_a_set_argument_are_guarded():
+    def f(x, numbers):
+        numbers.discard(4)
+        return x + sum(numbers)
+
+    compiled = graphwright.compile(f, backend="eager")
+    for numbers in ({1, 4}, {1, 4}, {1, 5}, set()):
+        want = sum(numbers - {4})
+        assert compiled(torch.zeros(2), numbers).tolist() == [want, want]
+
+
+def test_missing_method_of_a_dict_subclass():
+    def f(x, text):
+        return x + collections.Counter(text)["q"]
+
+    assert_captures(f, torch.ones(2), "ab", graphs=None, breaks=None)
+
+
+def test_missing_method_written_in_python():
+    class Table(dict):
+        def __missing__(self, key):
+            return len(key)
+
+    def f(x):
+        return x + Table(a=1)["abc"]
+
+    assert_captures(f, torch.ones(2), graphs=None, breaks=None)
+
+
+def test_whole_slice_of_a_tuple_is_the_tuple():
+    def f(x, pair):
+        return pair[::1] is pair, pair + () is pair, () + pair is pair, pair * 1 is pair, x + 1
+
+    assert_captures(f, torch.ones(2), (1, [2]))
+
+
+def test_views_of_one_storage_are_guarded_by_where_they_start():
+    def f(x, y):
+        x.add_(1)
+        return y * 2
+
+    for backend in ("eager", "aot_eager"):
+        compiled = graphwright.compile(f, backend=backend)
+        for start in (2, 1, 0, 3):
+            ours, theirs = torch.arange(6.0), torch.arange(6.0)
+            got, want = compiled(ours[:2], ours[start : start + 2]), f(theirs[:2], theirs[start : start + 2])
+            assert torch.equal(got, want), (backend, start)
+            assert torch.equal(ours, theirs), (backend, start)
+
+
+def test_empty_views_share_nothing():
+    def f(x, y):
+        x.add_(1)
+        return y + 1
+
+    compiled = graphwright.compile(f, backend="eager")
+    base = torch.zeros(2)
+    assert compiled(base, base[2:]).tolist() == []
+
+
+@pytest.mark.parametrize("first_is_leaf", [False, True])
+def test_writing_to_a_leaf_fails_before_any_effect_is_lost(first_is_leaf):
+    def f(y, items):
+        items.append(1)
+        y.add_(1)
+        return y * 2
+
+    compiled = graphwright.compile(f, backend="eager")
+    for is_leaf in (first_is_leaf, not first_is_leaf):
+        y = torch.ones(2, requires_grad=True)
+        items = []
+        if is_leaf:
+            with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+                compiled(y, items)
+        else:
+            assert compiled(y * 1, items).tolist() == [4.0, 4.0]
+        assert items == [1]
+
+
+def test_writing_to_memory_that_is_partly_read_fails_in_eager():
+    def f(x, y, items):
+        items.append(1)
+        x.add_(y)
+
+    compiled = graphwright.compile(f, backend="eager")
+    base, items = torch.ones(6), []
+    with pytest.raises(RuntimeError, match="refer to a single memory location"):
+        compiled(base.view(2, 3), base[1:4], items)
+    assert items == [1]
+
+
+def test_context_of_an_exception_raised_in_a_handler():
+    def f(x, table):
+        y = x + 1
+        try:
+            table["a"]
+        except KeyError:
+            y[5] = 1.0
+        return y
+
+    compiled = graphwright.compile(f, backend="eager")
+    with pytest.raises(IndexError) as caught:
+        compiled(torch.ones(2), {})
+    assert isinstance(caught.value.__context__, KeyError)
+
+
+def test_graph_break_in_a_handler_keeps_the_handled_exception():
+    def f(x):
+        try:
+            raise ValueError("first")
+        except ValueError:
+            if x.sum() > 0:
+                raise
+        return x
+
+    compiled = graphwright.compile(f, backend="eager")
+    with pytest.raises(ValueError, match="first"):
+        compiled(torch.ones(2))
+    assert compiled(-torch.ones(2)).tolist() == [-1.0, -1.0]
+
+
+def test_state_set_before_a_break_in_an_inlined_call():
+    def f(x, box):
+        with torch.no_grad():
+            y = opaque(copy.copy(box).x)
+        return x * 2, y.requires_grad
+
+    box = Box(torch.ones(2, requires_grad=True))
+    assert graphwright.compile(f, backend="eager")(torch.ones(2), box)[1] is False
+
+
+def test_attribute_missing_on_the_first_turn_of_a_loop_after_a_break():
+    def f(x, parts):
+        try:
+            for part in parts:
+                if sum([opaque(t) for t in part]).sum() > 0:
+                    continue
+            with contextlib.nullcontext():
+                return x + 1
+        except AttributeError as error:
+            return str(error)
+
+    assert_captures(f, torch.ones(2), [[torch.ones(2)], []], graphs=None, breaks=None)
+    assert_captures(f, torch.ones(2), [[]], graphs=None, breaks=None)
