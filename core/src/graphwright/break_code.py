@@ -345,8 +345,10 @@ def innermost_resumable(frames: tuple[Translator, ...]) -> Translator:
     Args:
         frames: the frames the break was met in, outermost first.
     """
+    captured = frames[0].capture.output.op_count
     for outer, inner in itertools.pairwise(frames):
-        if not _goes_on_after(outer, inner):
+        # Without an operation since, breaking further inside would gain nothing but guards.
+        if outer.ops_before == captured or not _goes_on_after(outer, inner):
             return outer
     return frames[-1]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import time
 from dataclasses import dataclass
 from types import CodeType, FunctionType
@@ -84,7 +85,7 @@ def convert_frame(function: FunctionType, args: tuple[object, ...], key: CacheKe
         if code in EXPECTED_CODE:
             events.emit(events.FrameSkipped(function=code.co_qualname, reason=str(reason), location=_first_line(code)))
         return _native.SKIP
-    if not is_worth_capturing(function, args):
+    if sys.is_finalizing() or not is_worth_capturing(function, args):  # nothing can be imported any more
         return None
     history = _histories.of(code, key)
     over_limit = _check_limits(code, function, args, key, history)

@@ -23,7 +23,7 @@ PLAIN: dict[str, tuple[str, ...]] = {
         "$O.x", "$O.scale($T)", "$=O($T)", "$O.absorb($T).x", "helper($T, $I)", "helper($T)", "sum($LT)", "$FN($T)",
         "(lambda t: t * $F)($T)", "($T if $K else $T)", "getattr($O, 'x')", "torch.softmax($T, -1)",
         "torch.rand_like($T)", "$T.unsqueeze(0)[0]", "$=T.masked_fill($1 > $F, $F)", "$T.sort().values",
-        "$T.max(0).values",
+        "$T.cummax(0).values",
         "$T.split(1)[0]", "torch.nn.functional.gelu($T)", "helper(t=$T, n=$I)", "$B.float()", "Box.plus($T, $T)",
         "(spare := $T)", "torch.add($T, $T, alpha=int($I))", "$=T.expand_as($1)", "$=T.mul_($F)", "$=T.add_($=T)",
         "helper(*($T, $I))", "helper(*[$T], **{'n': $I})", "functools.reduce(lambda a, b: a + b, $LT)",

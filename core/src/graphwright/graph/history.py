@@ -24,7 +24,11 @@ def forget_history(module: fx.GraphModule) -> None:
 
 
 def _is_of_user_function(fake: torch.Tensor) -> bool:
-    return isinstance(fake.grad_fn, torch.autograd.function.BackwardCFunction)
+    try:
+        history = fake.grad_fn
+    except RuntimeError:  # a view made under no_grad, whose base was written to since: autograd refuses to say
+        return False
+    return isinstance(history, torch.autograd.function.BackwardCFunction)
 
 
 def _without_history(value: Any) -> Any:

@@ -94,6 +94,8 @@ class OutputGraph:
         self.fakes = FakeValues()
         self.tracing_context = TracingContext(self.fakes.mode)
         self.inputs: list[GraphInput] = []
+        self.op_count = 0
+        """Operations put into the graph so far."""
         self.entry_state = AmbientState.current()
         self.location = location
         self.module_stack = module_stack
@@ -154,6 +156,7 @@ class OutputGraph:
     ) -> fx.Node:
         """Append a node; `removable` says that it may go when nobody uses it."""
         node = self.graph.create_node(op, target, args, kwargs)
+        self.op_count += 1
         meta = node.meta
         meta["example_value"] = fake_result
         meta["stack_trace"] = self.location()

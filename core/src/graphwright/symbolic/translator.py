@@ -46,6 +46,7 @@ class Translator:
         handled: the exception being handled.
         steps: instructions this frame has begun.
         began: number of the current instruction, counted over all frames.
+        ops_before: how many operations the graph had when the current instruction began.
         called: what the current CALL calls, while it does.
         raise_steps: the step at which each exception that this frame handles came up in it.
     """
@@ -77,6 +78,7 @@ class Translator:
         self.current: Instruction = self.instructions[0]
         self.steps = 0
         self.began = 0
+        self.ops_before = 0
         self.called: VariableTracker | None = None
         self.stop_at = -1
         self.raise_steps: dict[VariableTracker, int] = {}
@@ -122,6 +124,7 @@ class Translator:
         self.ip += 1
         self.steps += 1
         self.began = frames.instructions
+        self.ops_before = self.capture.output.op_count
         frames.instructions += 1
         if frames.instructions > frames.instruction_limit:
             self.graph_break(gb.TOO_DEEP, f"more than {frames.instruction_limit} instructions")
