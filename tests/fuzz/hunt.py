@@ -44,11 +44,14 @@ def main() -> None:
     parser.add_argument("--backend", default="eager")
     parser.add_argument("--show", action="store_true", help="print each program")
     parser.add_argument("--out", default="", help="folder for failing programs")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
     parser.add_argument("--no-minimise", action="store_true")
     options = parser.parse_args()
     totals: Counter[str] = Counter()
     started = time.perf_counter()
     for seed in range(options.first, options.first + options.count):
+        if time.perf_counter() - started > options.seconds:
+            break
         source = ProgramGenerator(RandomChoices(seed), breaks=options.breaks).source()
         if options.show:
             print(source)

@@ -49,7 +49,7 @@ class Likeness:
         return self._dict(attributes[1], attributes[0], f"{where}.__dict__") or self._gradient(got, want, where)
 
     def _gradient(self, got: torch.Tensor, want: torch.Tensor, where: str) -> str | None:
-        if not want.is_leaf:
+        if _is_leaf(want) is not True:
             return None
         return self.difference(got.grad, want.grad, f"{where}.grad")
 
@@ -144,6 +144,14 @@ class _Empty(enum.Enum):
 
 _EMPTY = _Empty.EMPTY
 
+
+def _is_leaf(tensor: torch.Tensor) -> bool | str:
+    try:
+        return tensor.is_leaf
+    except RuntimeError as refusal:  # a view whose base was written to in a way that leaves its history undefined
+        return str(refusal)
+
+
 _TENSOR_FACTS: dict[str, Callable[[torch.Tensor], Any]] = {
     "dtype": lambda t: t.dtype,
     "shape": lambda t: tuple(t.shape),
@@ -151,7 +159,7 @@ _TENSOR_FACTS: dict[str, Callable[[torch.Tensor], Any]] = {
     "layout": lambda t: t.layout,
     "stride": lambda t: t.stride() if t.layout is torch.strided else None,
     "requires_grad": lambda t: t.requires_grad,
-    "is_leaf": lambda t: t.is_leaf,
+    "is_leaf": _is_leaf,
     "is_conj": lambda t: t.is_conj(),
     "is_neg": lambda t: t.is_neg(),
     "is_inference": lambda t: t.is_inference(),

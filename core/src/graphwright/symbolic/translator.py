@@ -378,7 +378,16 @@ class RootTranslator(Translator):
 
 
 _CANNOT_BE_RAISED_BY_TENSORS = frozenset(
-    {"TypeError", "KeyError", "AttributeError", "ImportError", "ModuleNotFoundError", "NameError", "StopIteration"}
+    {
+        "TypeError",
+        "KeyError",
+        "AttributeError",
+        "ImportError",
+        "ModuleNotFoundError",
+        "NameError",
+        "NotImplementedError",
+        "StopIteration",
+    }
 )
 """Builtin exceptions that no operation raises for the values of its tensors."""
 

@@ -34,7 +34,10 @@ class Wrapper:
             return constant(tx, value, source)
         known = tx.capture.effects.known(value)
         if known is not None:
-            if source is not None and known.source is not None and known.source is not source:
+            if source is not None and known.source is None:
+                # First met where it is trusted to stay, now where it may change.
+                tx.capture.guards.add(source, "id", value)
+            elif source is not None and known.source is not None and known.source is not source:
                 tx.capture.guards.same(source, known.source)
             return known
         variable = self._rule(tx, value)(tx, value, source)

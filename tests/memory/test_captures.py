@@ -1,0 +1,183 @@
+"""What was captured dies with the program it was captured from."""
+
+import gc
+import types
+import weakref
+
+import pytest
+import torch
+from gwmemory import PROGRAMS, References, collect, fresh, growth
+
+import graphwright
+from graphwright._native import entries
+
+pytestmark = pytest.mark.timeout(3000)
+RAISE = ("raises", "shape_error")
+CAPTURES = 10_000
+
+
+def keeps_the_graph(graph, example_inputs):
+    """A backend that gives the graph module itself, as a plain callable may."""
+    return graph
+
+
+def run_once(name, backend):
+    """Execute, compile and call a program; references to its parts are all that is left."""
+    namespace, example = fresh(name)
+    references = References()
+    references.add_namespace(namespace)
+    references.add(example, "input")
+    compiled = graphwright.compile(namespace["f"], backend=backend)
+    for _ in range(2):
+        if name in RAISE:
+            with pytest.raises((ValueError, RuntimeError)):
+                compiled(example)
+        else:
+            compiled(example)
+    return references
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", keeps_the_graph], ids=["eager", "aot_eager", "graph"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_nothing_outlives_its_program(name, backend):
+    references = run_once(name, backend)
+    collect()
+    assert references.alive() == []
+
+
+def test_graph_and_fakes_die_with_the_code():
+    graphs = []
+
+    def backend(graph, example_inputs):
+        fakes = [e for e in example_inputs if hasattr(e, "fake_mode")]
+        modes = [fake.fake_mode for fake in fakes]
+        graphs.extend(map(weakref.ref, (graph, *fakes, *modes, *(mode.shape_env for mode in modes))))
+        return graph
+
+    for name in ("closure", "modules", "explicit_break", "makes_its_own_code"):
+        run_once(name, backend)
+    assert len(graphs) > 12
+    collect()
+    assert [ref() for ref in graphs if ref() is not None] == []
+
+
+def test_entries_of_a_dead_class_go_though_the_code_lives():
+    def make():
+        class Model(torch.nn.Module):
+            def forward(self, x):
+                return x + 1
+
+        return Model()
+
+    graphs = []
+
+    def backend(graph, example_inputs):
+        graphs.append(weakref.ref(graph))
+        return graph
+
+    compiled = graphwright.compile(make(), backend=backend)
+    compiled(torch.ones(2))
+    assert graphs[0]() is not None
+    del compiled
+    collect()
+    assert graphs[0]() is None
+
+
+def test_entries_go_with_their_backend():
+    def f(x):
+        return x + 1
+
+    graphs = []
+
+    def compile_with_a_backend_of_its_own():
+        def backend(graph, example_inputs):
+            graphs.append(weakref.ref(graph))
+            return graph
+
+        graphwright.compile(f, backend=backend)(torch.ones(2))
+
+    compile_with_a_backend_of_its_own()
+    collect()
+    assert len(graphs) == 1
+    assert graphs[0]() is None
+
+
+def test_equal_code_objects_are_captured_each():
+    def run():
+        namespace, example = fresh("explicit_break")
+        return namespace["f"], graphwright.compile(namespace["f"], backend="eager"), example
+
+    first, compiled_first, example = run()
+    second, compiled_second, _ = run()
+    assert first.__code__ == second.__code__
+    assert first.__code__ is not second.__code__
+    compiled_first(example)
+    del first, compiled_first
+    collect()
+    assert torch.equal(compiled_second(example), (example + 1) * 2)
+    assert len(entries(second.__code__, compiled_second.key if hasattr(compiled_second, "key") else None)) >= 0
+    resumed = [c for c in gc.get_objects() if isinstance(c, types.CodeType)]
+    assert resumed == []  # code objects are out of the collector's sight, which all of this is about
+
+
+@pytest.mark.parametrize("name", ["closure", "method", "modules", "effects", "explicit_break", "break_in_call"])
+def test_inputs_are_not_kept_alive(name):
+    namespace, _ = fresh(name)
+    compiled = graphwright.compile(namespace["f"], backend=keeps_the_graph)
+    died = []
+    for _ in range(2):
+        example = torch.ones(1, 2) if name == "modules" else torch.ones(2)
+        died.append(weakref.ref(example))
+        compiled(example)
+        del example
+    for kept in ("log", "table"):  # what the program itself keeps
+        namespace.get(kept, []).clear()
+    namespace.pop("c", None)
+    del compiled
+    if name == "method":
+        namespace.clear()
+    collect()
+    assert [ref() for ref in died] == [None, None]
+
+
+def test_parameters_replaced_after_a_call_die():
+    module = torch.nn.Linear(2, 2)
+    compiled = graphwright.compile(module, backend=keeps_the_graph)
+    compiled(torch.ones(1, 2))
+    old = weakref.ref(module.weight)
+    module.weight = torch.nn.Parameter(torch.ones(2, 2))
+    collect()
+    assert old() is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", [[name] for name in ("plain", "lambda", "closure", "modules", "explicit_break")])
+def test_captures_do_not_grow(names):
+    grew = growth(lambda: capture_all(names, CAPTURES), lambda: capture_all(names, 200))
+    print(f"\n{CAPTURES} captures of fresh {names}: {grew:.2f} MiB")
+    assert grew <= 5
+
+
+@pytest.mark.slow
+def test_captures_of_all_programs_do_not_grow():
+    names = [name for name in PROGRAMS if name not in RAISE]
+    grew = growth(lambda: capture_all(names, CAPTURES), lambda: capture_all(names, 10 * len(names)))
+    print(f"\n{CAPTURES} captures of {len(names)} fresh programs: {grew:.2f} MiB")
+    assert grew <= 5
+
+
+def test_some_captures_do_not_grow():
+    names = ["closure", "modules", "explicit_break"]
+    grew = growth(lambda: capture_all(names, 30), lambda: capture_all(names, 12))
+    assert grew <= 5
+
+
+def capture_all(names, count):
+    """Capture fresh programs in turn."""
+    for i in range(count):
+        namespace, example = fresh(names[i % len(names)])
+        compiled = graphwright.compile(namespace["f"], backend="eager")
+        compiled(example)
+        compiled(example)
+        if i % 100 == 99:
+            gc.collect()
