@@ -58,7 +58,12 @@ def main() -> None:
         report = guarded(source, options.backend)
         totals.update(programs=1, with_ops=int(report.ops > 0), ops=report.ops, graphs=report.graphs)
         totals.update(calls=report.calls)
-        totals.update(raised=report.raised, breaks=len(report.breaks), failures=int(report.difference is not None))
+        totals.update(
+            raised=report.raised,
+            raised_in_graph=report.raised_in_graph,
+            breaks=len(report.breaks),
+            failures=int(report.difference is not None),
+        )
         if report.difference is not None:
             if not options.no_minimise:
                 source = minimise(source, report.difference, lambda text: guarded(text, options.backend, 20).difference)

@@ -13,7 +13,8 @@ import torch, graphwright
 
 def make(i):
     namespace = {"torch": torch}
-    exec(f"def f(x):\\n    y = x * 2\\n    if {i} % 3 == 0: torch._dynamo.graph_break()\\n    return y + 1\\n", namespace)
+    body = f"    y = x * 2\\n    if {i} % 3 == 0: torch._dynamo.graph_break()\\n    return y + 1\\n"
+    exec("def f(x):\\n" + body, namespace)
     return namespace["f"]
 
 x, captured, over = torch.ones(2), [0], []

@@ -7,7 +7,7 @@ not kept. Root accessors: ``("local", i)``, ``("globals", None)``, ``("builtins"
 ``("type", None)``, ``("mro_attr", name)``, ``("cell_contents", None)``. Checks: ``("type", T)``, ``("id", obj)``,
 ``("eq", constant)``, ``("len", n)``, ``("keys", keys)``, ``("dict_has", key)``, ``("dict_lacks", key)``,
 ``("absent",)``, ``("truth", bool)``, ``("tensor", example, dynamic_dims_or_None)``. Relations:
-``("same", slots)``, ``("distinct", slots)``, ``("storages", slots, group_ids)``.
+``("same", slots)``, ``("distinct", slots)``, ``("storages", slots, group_ids, offsets?)``.
 """
 
 from collections.abc import Callable

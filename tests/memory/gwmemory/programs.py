@@ -323,6 +323,6 @@ _MATRIX = ("modules", "modules_that_break", "hooks")
 def fresh(name: str) -> tuple[dict[str, Any], torch.Tensor]:
     """Execute a program in globals of its own; those globals, and a tensor to call `f` with."""
     namespace: dict[str, Any] = {"torch": torch, "__name__": f"fresh_{name}"}
-    exec(compile(PROGRAMS[name], f"<fresh {name}>", "exec"), namespace)
+    exec(compile(PROGRAMS[name], f"<fresh {name}>", "exec", dont_inherit=True), namespace)
     example = torch.ones(1, 2) if name in _MATRIX else torch.ones(2)
     return namespace, example.requires_grad_(name == "autograd_function")

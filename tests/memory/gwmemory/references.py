@@ -32,7 +32,8 @@ class References:
             self._add_code(code)
         if isinstance(value, type):
             for part, attribute in list(vars(value).items()):
-                self._add_parts(attribute, f"{name}.{part}")
+                if not isinstance(attribute, type):
+                    self._add_parts(attribute, f"{name}.{part}")
         if hasattr(value, "named_parameters"):
             for part, parameter in value.named_parameters() if not isinstance(value, type) else ():
                 self.add(parameter, f"{name}.{part}")
