@@ -89,7 +89,7 @@ def test_calls_leave_no_objects(kind):
     repeat(call, 300)
     gc.collect()
     before = len(gc.get_objects())
-    repeat(call, 3_000)
+    repeat(call, 2_000)
     gc.collect()
     assert len(gc.get_objects()) - before < 50
     assert graphwright.events.counters().get("InternalErrorCaught", 0) == 0
@@ -106,7 +106,7 @@ def test_calls_past_the_limit_do_not_grow(limit):
             compiled(VECTOR, n)
         gc.collect()
         before = len(gc.get_objects())
-        for n in range(2_000):
+        for n in range(500):
             assert compiled(VECTOR, n)[0] == n + 1
         gc.collect()
         assert len(gc.get_objects()) - before < 50
@@ -136,6 +136,6 @@ def test_compiling_the_same_function_again_does_not_grow():
     again(20)
     gc.collect()
     before = len(gc.get_objects())
-    again(500)
+    again(200)
     gc.collect()
     assert len(gc.get_objects()) - before < 50

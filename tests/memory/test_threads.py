@@ -63,12 +63,12 @@ def run_threads(seconds, *others):
 
 @pytest.mark.usefixtures("_frequent_switches")
 def test_threads_call_one_function():
-    assert run_threads(3) == []
+    assert run_threads(1) == []
 
 
 @pytest.mark.usefixtures("_frequent_switches")
 def test_threads_call_while_another_resets():
-    assert run_threads(3, graphwright.reset) == []
+    assert run_threads(1, graphwright.reset) == []
 
 
 @pytest.mark.slow
