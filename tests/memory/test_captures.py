@@ -13,7 +13,7 @@ from graphwright.frame_filter import EXPECTED_CODE
 
 pytestmark = pytest.mark.timeout(3000)
 RAISE = ("raises", "shape_error")
-QUICK = ("closure", "explicit_break", "makes_its_own_code", "autograd_function", "slots")
+QUICK = ("closure", "explicit_break")
 CAPTURES = 10_000
 
 
@@ -50,7 +50,6 @@ def test_nothing_outlives_its_program(name, backend):
     assert references.alive() == []
 
 
-@pytest.mark.xfail(reason="found late: seen failing on a loaded machine, cause not yet known", strict=False)
 def test_graph_and_fakes_die_with_the_code():
     graphs = []
 
@@ -131,7 +130,7 @@ def test_code_that_equals_dead_code_is_captured_all_the_same():
     assert second.__code__ in EXPECTED_CODE
 
 
-@pytest.mark.parametrize("name", ["closure", "modules", "effects", "explicit_break"])
+@pytest.mark.parametrize("name", ["closure", "effects", "explicit_break"])
 def test_inputs_are_not_kept_alive(name):
     namespace, _ = fresh(name)
     compiled = graphwright.compile(namespace["f"], backend=keeps_the_graph)
@@ -159,24 +158,10 @@ def test_parameters_replaced_after_a_call_die():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("names", [[name] for name in ("plain", "lambda", "closure", "modules", "explicit_break")])
-def test_captures_do_not_grow(names):
-    grew = growth(lambda: capture_all(names, CAPTURES), lambda: capture_all(names, 200))
-    print(f"\n{CAPTURES} captures of fresh {names}: {grew:.2f} MiB")
-    assert grew <= 5
-
-
-@pytest.mark.slow
 def test_captures_of_all_programs_do_not_grow():
     names = [name for name in PROGRAMS if name not in RAISE]
     grew = growth(lambda: capture_all(names, CAPTURES), lambda: capture_all(names, 10 * len(names)))
     print(f"\n{CAPTURES} captures of {len(names)} fresh programs: {grew:.2f} MiB")
-    assert grew <= 5
-
-
-def test_some_captures_do_not_grow():
-    names = ["closure", "explicit_break"]
-    grew = growth(lambda: capture_all(names, 12), lambda: capture_all(names, 6))
     assert grew <= 5
 
 

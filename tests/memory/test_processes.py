@@ -90,7 +90,6 @@ def test_a_child_forked_during_a_capture_goes_on():
     assert ended.returncode == 0, ended.stderr
 
 
-@pytest.mark.xfail(reason="found late: seen failing on a loaded machine, cause not yet known", strict=False)
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("cycle", [False, True])
