@@ -83,6 +83,7 @@ static PyObject *run_entry(Compiled *c, Entry *entry, PyObject *const *flat, int
         gw_leave_level(units);
         if (hook) gw_hook_pop(&frame);
         else gw_thread.suspended--;
+        gw_go_on_with_hook(result, hook);
         Py_DECREF(fn);
     }
     if (argv != space) PyMem_Free(argv);
@@ -140,10 +141,10 @@ static PyObject *call_bound(Compiled *c, PyObject *const *args, size_t nargsf, P
     return result;
 }
 
-static PyObject *compiled_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+PyObject *gw_compiled_call_once(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     Compiled *c = (Compiled *)self;
     PyFunctionObject *fn = (PyFunctionObject *)c->fn;
-    if (gw_thread.capturing || gw_thread.in_guards || gw_stance == STANCE_EAGER)
+    if (gw_thread.capturing || gw_thread.in_guards || gw_stance == STANCE_EAGER || gw_shows_lines())
         return run_original(c, args, nargsf, kwnames, 0);
     if (fn->func_code != (PyObject *)c->code && refresh_code(c) < 0) return NULL;
     int flags = c->cache->flags | c->code_cache->flags;
@@ -157,6 +158,14 @@ static PyObject *compiled_call(PyObject *self, PyObject *const *args, size_t nar
     if (chosen < 0) return NULL;
     if (chosen) return run_entry(c, entry, args, (int)cx.n_args, &buffer);
     return run_original(c, args, nargsf, NULL, flags);
+}
+
+static PyObject *compiled_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    return gw_go_on(gw_compiled_call_once(self, args, nargsf, kwnames));
+}
+
+void gw_compiled_push_hook(PyObject *self, HookFrame *wish) {
+    gw_hook_push(wish, ((Compiled *)self)->convert, ((Compiled *)self)->key);
 }
 
 /* ---- looking like the function */

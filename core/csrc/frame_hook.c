@@ -39,7 +39,8 @@ static PyObject *meet_frame(PyThreadState *ts, InterpreterFrame *frame, PyCodeOb
 static PyObject *hook(PyThreadState *ts, InterpreterFrame *frame, int throwing) {
     ThreadState *thread = &gw_thread;
     if (!thread->hook || thread->capturing || thread->in_guards || thread->suspended || throwing ||
-        frame->owner != FRAME_OWNED_BY_THREAD || thread->delegated == frame || gw_stance == STANCE_EAGER)
+        frame->owner != FRAME_OWNED_BY_THREAD || thread->delegated == frame || gw_stance == STANCE_EAGER ||
+        ts->c_tracefunc)
         return gw_eval_default(ts, frame, throwing);
     PyCodeObject *code = gw_frame_code(frame);
     if (thread->pass == code) {

@@ -70,10 +70,21 @@ PyObject *gw_finish_frame(PyThreadState *ts, InterpreterFrame *frame, PyObject *
     return ended;
 }
 
-static PyObject *run_in_place(PyThreadState *ts, InterpreterFrame *frame, int n, PyObject *inputs, PyObject *extras) {
+/* The frame ended and its caller will clear it, but not before resume functions ran: what it holds must not live so
+ * long. One that somebody keeps a frame object of keeps its variables, as any ended frame. */
+static void drop_values(InterpreterFrame *frame) {
+    if (frame->frame_obj && Py_REFCNT(frame->frame_obj) > 1) return;
+    for (int i = 0; i < gw_frame_code(frame)->co_nlocalsplus; i++) Py_CLEAR(frame->localsplus[i]);
+}
+
+static PyObject *run_in_place(PyThreadState *ts, InterpreterFrame *frame, Entry *entry, int n, PyObject *inputs,
+                              PyObject *extras) {
     frame->localsplus[n] = inputs;
     frame->localsplus[n + 1] = extras;
-    return gw_eval_default(ts, frame, 0);
+    PyObject *result = gw_eval_default(ts, frame, 0);
+    gw_go_on_with_hook(result, entry->needs_hook);
+    if (!GW_EVALUATOR_CLEARS_FRAME && gw_goes_on(result)) drop_values(frame);
+    return gw_go_on(result);
 }
 
 static PyObject *run_by_call(PyThreadState *ts, InterpreterFrame *frame, Entry *entry, int n, PyObject *inputs,
@@ -92,7 +103,9 @@ static PyObject *run_by_call(PyThreadState *ts, InterpreterFrame *frame, Entry *
     Py_XDECREF(fn);
     Py_DECREF(inputs);
     Py_DECREF(extras);
-    return gw_finish_frame(ts, frame, result);
+    gw_go_on_with_hook(result, entry->needs_hook);
+    if (gw_goes_on(result)) drop_values(frame);
+    return gw_finish_frame(ts, frame, gw_go_on(result));
 }
 
 PyObject *gw_run_frame(PyThreadState *ts, InterpreterFrame *frame, Entry *entry, SlotBuffer *buffer) {
@@ -105,7 +118,7 @@ PyObject *gw_run_frame(PyThreadState *ts, InterpreterFrame *frame, Entry *entry,
     }
     int alone = !entry->needs_hook; /* all it runs is the graph */
     gw_thread.suspended += alone;
-    if (!gw_force_by_call && retarget(ts, frame, entry->code)) result = run_in_place(ts, frame, n, inputs, extras);
+    if (!gw_force_by_call && retarget(ts, frame, entry->code)) result = run_in_place(ts, frame, entry, n, inputs, extras);
     else result = run_by_call(ts, frame, entry, n, inputs, extras);
     gw_thread.suspended -= alone;
     Py_DECREF(entry); /* kept until now: what the code uses may belong to the entry */

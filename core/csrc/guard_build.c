@@ -206,17 +206,19 @@ static int *read_ints(PyObject *tuple, int limit, const char *what) {
 }
 
 static int build_relation(Relation *relation, PyObject *spec, int n_slots) {
-    static const char *const names[] = {"same", "distinct", "storages"};
+    static const char *const names[] = {"same", "distinct", "storages", "shape"};
     if (!PyTuple_Check(spec) || PyTuple_GET_SIZE(spec) < 2) {
         PyErr_Format(PyExc_TypeError, "GuardTree: a relation must be (kind, slots, ...), got %R", spec);
         return -1;
     }
-    int kind = find_name(names, 3, PyTuple_GET_ITEM(spec, 0), "relation");
+    int kind = find_name(names, 4, PyTuple_GET_ITEM(spec, 0), "relation");
     if (kind < 0) return -1;
     relation->kind = (RelationKind)kind;
     relation->spec = Py_NewRef(spec);
     if (!(relation->slots = read_ints(PyTuple_GET_ITEM(spec, 1), n_slots, "relation"))) return -1;
     relation->n = (int)PyTuple_GET_SIZE(PyTuple_GET_ITEM(spec, 1));
+    if (kind == REL_SHAPE)
+        return (relation->program = gw_shape_program_new(spec, relation->slots, relation->n)) ? 0 : -1;
     if (kind != REL_STORAGES) return 0;
     Py_ssize_t parts = PyTuple_GET_SIZE(spec);
     for (Py_ssize_t i = 2; i < parts || i == 2; i++) {
@@ -293,7 +295,9 @@ int gw_tree_build(GuardTree *tree, PyObject *roots, PyObject *relations) {
     for (Py_ssize_t i = 0; i < n; i++) {
         tree->n_relations++;
         if (build_relation(&tree->relations[i], PyList_GET_ITEM(relations, i), tree->n_slots) < 0) return -1;
-        if (tree->relations[i].kind == REL_STORAGES) tree->runs_python = true;
+        const Relation *relation = &tree->relations[i];
+        if (relation->kind == REL_STORAGES || (relation->program && gw_shape_program_runs_python(relation->program)))
+            tree->runs_python = true;
     }
     tree->runs_python |= note_python(tree);
     return gw_shortcuts_init(tree);
@@ -322,6 +326,7 @@ void gw_tree_release(GuardTree *tree) {
         PyMem_Free(relations[i].slots);
         PyMem_Free(relations[i].groups);
         PyMem_Free(relations[i].offsets);
+        gw_shape_program_free(relations[i].program);
         Py_XDECREF(relations[i].spec);
     }
     PyMem_Free(nodes);

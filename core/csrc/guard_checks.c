@@ -184,6 +184,8 @@ int gw_relation_check(const Relation *relation, PyObject *const *slots) {
         return all_distinct(relation, slots);
     case REL_STORAGES:
         return storages_match(relation, slots);
+    case REL_SHAPE:
+        return gw_shape_program_check(relation->program, slots);
     }
     return 0;
 }

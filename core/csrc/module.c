@@ -91,7 +91,7 @@ PyMODINIT_FUNC PyInit__native(void) {
     PyObject *module = PyModule_Create(&definition);
     if (!module) return NULL;
     if (gw_refs_init(module) < 0 || gw_guard_tree_init(module) < 0 || gw_entry_init(module) < 0 ||
-        gw_compiled_init(module) < 0 || gw_code_cache_init() < 0 || gw_hook_init() < 0 ||
+        gw_compiled_init(module) < 0 || gw_go_on_init(module) < 0 || gw_code_cache_init() < 0 || gw_hook_init() < 0 ||
         PyModule_AddFunctions(module, gw_code_cache_methods) < 0 || PyModule_AddFunctions(module, gw_hook_methods) < 0 ||
         PyModule_AddIntConstant(module, "SKIP", FLAG_SKIP) < 0 ||
         PyModule_AddIntConstant(module, "RUN_ONLY", FLAG_RUN_ONLY) < 0 ||

@@ -57,6 +57,9 @@ int gw_tensor_check(const TensorSpec *spec, PyObject *value);
 PyObject *gw_tensor_explain(const TensorSpec *spec, PyObject *value);
 /* Identifies the memory a tensor lives in: *base NULL when it has none. 0, or -1 with an exception set. */
 int gw_tensor_storage(PyObject *value, void **base);
+/* what: 0 size, 1 stride, 2 storage offset. 1 read, 0 there is none, -1 exception. */
+int gw_tensor_number(PyObject *value, int what, int64_t index, int64_t *out);
+bool gw_tensor_shapes_are_native(void); /* whether reading them runs no Python code */
 int gw_tensor_starts_at(PyObject *value, int offset); /* by the low 31 bits of its offset in its storage */
 int gw_tensor_setup(PyObject *base, PyObject *reader, PyObject *storage, PyObject *samples, PyObject *report);
 PyObject *gw_dtype_object(int32_t code); /* the torch.dtype, or its number when unknown */
@@ -113,7 +116,10 @@ typedef struct {
     Ref key;
 } Node;
 
-typedef enum { REL_SAME, REL_DISTINCT, REL_STORAGES } RelationKind;
+/* What sizes must be (shape_guards.c). */
+typedef struct ShapeProgram ShapeProgram;
+
+typedef enum { REL_SAME, REL_DISTINCT, REL_STORAGES, REL_SHAPE } RelationKind;
 
 typedef struct {
     RelationKind kind;
@@ -121,6 +127,7 @@ typedef struct {
     int *slots;
     int *groups;         /* storages */
     int *offsets;        /* storages: where the views start, -1: anywhere; NULL: none of them matters */
+    ShapeProgram *program; /* shape */
     PyObject *spec;      /* as given: names and ints only */
 } Relation;
 
@@ -168,6 +175,11 @@ unsigned long long gw_shortcut_hits(const GuardTree *tree);
 int gw_check_value(const Check *check, PyObject *value); /* 1, 0, -1 */
 /* 1 passes, 0 fails, -1 exception. */
 int gw_relation_check(const Relation *relation, PyObject *const *slots);
+/* From ("shape", slots, places, steps, ...); NULL with an exception. */
+ShapeProgram *gw_shape_program_new(PyObject *spec, const int *slots, int n_slots);
+void gw_shape_program_free(ShapeProgram *program);
+bool gw_shape_program_runs_python(const ShapeProgram *program);
+int gw_shape_program_check(const ShapeProgram *program, PyObject *const *slots); /* 1, 0, -1 */
 /* Turns the pending exception of a guard into "failed" (0), or keeps it and returns -1 when it is no Exception. */
 int gw_guard_exception(void);
 PyObject *gw_failure_path(const GuardTree *tree, int node);
@@ -304,13 +316,29 @@ static inline void gw_leave_level(int units) {
  * passed, slots in buffer), 0 run the original with *flags, -1 exception. The caller holds code, convert and key. */
 int gw_capture(PyCodeObject *code, const CallContext *cx, PyObject *convert, PyObject *key, SlotBuffer *buffer,
                Entry **entry, int *flags);
-bool gw_is_traced(void);
+bool gw_is_traced(void); /* a trace or profile function is set: nothing is captured */
+bool gw_shows_lines(void); /* a trace function is set: it is to see each line, so nothing cached runs */
 /* A function running code with the globals, builtins, cells and names of another. */
 PyObject *gw_function_from_code(PyCodeObject *code, PyFunctionObject *like);
+
+/* ---- going on after a graph break (go_on.c) */
+
+typedef enum { GO_ON_AS_IT_IS, GO_ON_HOOKED, GO_ON_UNHOOKED } GoOnHook;
+int gw_go_on_init(PyObject *module);
+/* Whether what replacement code gave is no result yet: there is a resume function to be called. */
+bool gw_goes_on(PyObject *result);
+/* Whether the frames that the resume function runs are met by the hook; does nothing for a result that is final. */
+void gw_go_on_with_hook(PyObject *result, bool needs_hook);
+/* Calls resume functions until there is a result. Steals what it is given, which may be NULL or final. */
+PyObject *gw_go_on(PyObject *result);
 
 /* ---- Compiled (compiled.c) and the frame hook (frame_hook.c) */
 
 extern PyTypeObject *Compiled_Type;
+/* Calls a Compiled; the result may be one that goes on, see gw_go_on. */
+PyObject *gw_compiled_call_once(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+/* Has the frame hook meet frames as the Compiled asks, until gw_hook_pop. */
+void gw_compiled_push_hook(PyObject *self, HookFrame *wish);
 int gw_hook_init(void); /* runs the self-test; 0 also when the hook is not available */
 extern bool gw_hook_usable;
 void gw_hook_push(HookFrame *frame, PyObject *convert, PyObject *key);

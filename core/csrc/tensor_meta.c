@@ -217,3 +217,29 @@ int gw_tensor_starts_at(PyObject *value, int wanted) {
     return (int)(offset & 0x7fffffff) == wanted;
 }
 
+
+/* ---- single numbers */
+
+bool gw_tensor_shapes_are_native(void) { return gw_shim.on; }
+
+static int number_from_python(PyObject *value, int what, int64_t index, int64_t *out) {
+    static const char *const methods[] = {"size", "stride", "storage_offset"};
+    PyObject *found = what == 2 ? PyObject_CallMethod(value, methods[what], NULL)
+                                : PyObject_CallMethod(value, methods[what], "L", (long long)index);
+    if (!found) return -1;
+    *out = PyLong_AsLongLong(found);
+    Py_DECREF(found);
+    return *out == -1 && PyErr_Occurred() ? -1 : 1;
+}
+
+int gw_tensor_number(PyObject *value, int what, int64_t index, int64_t *out) {
+    if (!gw_tensor_base || !PyObject_TypeCheck(value, gw_tensor_base)) return 0;
+    if (!gw_shim.on || !gw_is_plain_tensor_type(Py_TYPE(value))) return number_from_python(value, what, index, out);
+    void *handle = handle_of(value);
+    int64_t ndim, *dims;
+    if (what == 2) return gw_shim.storage_offset(handle, out) == 0;
+    if (gw_shim.dim(handle, &ndim) || index >= ndim) return 0;
+    if (what == 0 ? gw_shim.sizes(handle, &dims) : gw_shim.strides(handle, &dims)) return 0;
+    *out = dims[index];
+    return 1;
+}

@@ -4,6 +4,8 @@
 __thread ThreadState gw_thread;
 Stance gw_stance = STANCE_DEFAULT;
 
+bool gw_shows_lines(void) { return PyThreadState_Get()->c_tracefunc != NULL; }
+
 bool gw_is_traced(void) {
     PyThreadState *ts = PyThreadState_Get();
     return ts->c_tracefunc || ts->c_profilefunc;
@@ -52,6 +54,10 @@ static int call_convert(PyObject *convert, PyObject *key, PyFunctionObject *fn, 
     PyObject *answer = PyObject_Vectorcall(convert, argv, 3, NULL);
     gw_thread.capturing--;
     Py_DECREF(tuple);
+    if (!answer && PyErr_ExceptionMatches(PyExc_RecursionError)) {
+        PyErr_Clear(); /* so near the limit nothing can be captured; the program may have room for what it does */
+        return 0;
+    }
     if (!answer) return -1;
     int result = read_answer(answer, entry, flags);
     Py_DECREF(answer);

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 from torch import fx
+from torch.nn import functional
 
 from graphwright_plugins import aot_compile, boxed, compile_context, core_decompositions, run_in_eager
 from graphwright_plugins.torch_compat import is_boxed
@@ -121,3 +122,84 @@ def test_what_a_compiler_raises_passes_through() -> None:
 
     with pytest.raises(ZeroDivisionError, match="mine"):
         aot_compile(graph(lambda x: (x + 1,)), [torch.ones(1)], fails)
+
+
+def noise(x: Any) -> Any:
+    torch.rand_like(x)
+    functional.dropout(x, 0.5)
+    (x * 1).bernoulli_(0.5)
+    return (x * torch.rand_like(x),)
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("partition", ["default", "min_cut"])
+def test_random_operations_that_nobody_uses_stay(requires_grad: bool, partition: Any) -> None:
+    x = torch.ones(3, requires_grad=requires_grad)
+    compiled = aot_compile(graph(noise), [x], run_in_eager, partition=partition)
+    torch.manual_seed(0)
+    (want,) = noise(x)
+    after = torch.rand(1)
+    torch.manual_seed(0)
+    results = compiled(x)
+    assert torch.equal(torch.rand(1), after)
+    assert len(results) == 1
+    assert torch.equal(results[0], want)
+    assert results[0].requires_grad == requires_grad
+    if requires_grad:
+        results[0].sum().backward()
+        assert torch.equal(x.grad, want.detach())
+
+
+def test_operations_that_fail_for_values_stay_though_nobody_uses_them() -> None:
+    def f(x: Any, index: Any) -> Any:
+        x[index]
+        return (x + 1,)
+
+    compiled = aot_compile(graph(f), [torch.ones(2), torch.tensor([0])], run_in_eager)
+    assert compiled(torch.ones(2), torch.tensor([1]))[0].tolist() == [2.0, 2.0]
+    with pytest.raises(IndexError):
+        compiled(torch.ones(2), torch.tensor([7]))
+
+
+def test_writes_need_no_further_outputs() -> None:
+    outputs: list[int] = []
+
+    def compiler(gm: fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        outputs.append(len(list(gm.graph.nodes)[-1].args[0]))
+        return gm.forward
+
+    def writes(x: Any, y: Any) -> Any:
+        z = y * 2
+        z.add_(1)
+        z[:1].fill_(5.0)
+        x.mul_(2)
+        return (z + 1,)
+
+    compiled = aot_compile(graph(writes), [torch.ones(2), torch.ones(2)], compiler)
+    x = torch.ones(2)
+    assert compiled(x, torch.ones(2))[0].tolist() == [6.0, 4.0]
+    assert x.tolist() == [2.0, 2.0]
+    assert outputs == [2]  # the result, and the new value of x
+
+
+def test_unused_results_in_tuples() -> None:
+    def f(x: Any) -> Any:
+        x.sort()
+        torch.nn.functional.max_pool1d(x.reshape(1, 1, 4), 2, return_indices=True)
+        x.split(2)
+        return (x + 1,)
+
+    x = torch.ones(4, requires_grad=True)
+    compiled = aot_compile(graph(f), [x], run_in_eager)
+    assert compiled(x)[0].tolist() == [2.0] * 4
+
+
+def test_writes_to_inputs_that_share_memory_need_no_further_outputs() -> None:
+    def f(x: Any, y: Any) -> Any:
+        x.add_(1)
+        return (y * 2,)
+
+    base = torch.arange(6.0)
+    compiled = aot_compile(graph(f), [base[:2], base[1:3]], run_in_eager)
+    assert compiled(base[:2], base[1:3])[0].tolist() == [4.0, 4.0]
+    assert base.tolist() == [1.0, 2.0, 2.0, 3.0, 4.0, 5.0]

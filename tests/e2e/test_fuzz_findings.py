@@ -124,7 +124,6 @@ def test_writing_to_memory_that_is_partly_read_fails_in_eager():
     assert items == [1]
 
 
-@pytest.mark.xfail(reason="effects are replayed after the graph, which raised", strict=True)
 def test_effects_before_an_operation_that_fails_on_real_tensors_only():
     def f(x, items):
         items.append(1)

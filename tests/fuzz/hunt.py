@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import signal
 import sys
 import time
@@ -47,6 +48,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
     parser.add_argument("--no-minimise", action="store_true")
     options = parser.parse_args()
+    logging.getLogger("graphwright").setLevel(logging.ERROR)
     totals: Counter[str] = Counter()
     started = time.perf_counter()
     for seed in range(options.first, options.first + options.count):
@@ -60,7 +62,7 @@ def main() -> None:
         totals.update(calls=report.calls)
         totals.update(
             raised=report.raised,
-            raised_in_graph=report.raised_in_graph,
+            lost_effects=report.lost_effects,
             breaks=len(report.breaks),
             failures=int(report.difference is not None),
         )

@@ -14,6 +14,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,7 @@ def run_here(module: str, hooked: bool, only: str | None) -> dict[str, Any]:
         suite = unittest.defaultTestLoader.loadTestsFromName(only, loaded)
     key, keep_alive = intern_key(resolve_backend("eager"))
     result = Outcomes()
+    started = time.perf_counter()
     errors: dict[str, int] = {}
 
     def note_error(event: Any) -> None:
@@ -109,6 +111,7 @@ def run_here(module: str, hooked: bool, only: str | None) -> dict[str, Any]:
     counters = events.counters()
     return {
         "outcomes": result.found,
+        "seconds": time.perf_counter() - started,
         "captures": counters.get("FrameStarted", 0),
         "replaced": counters.get("Bytecode", 0),
         "internal_errors": errors,
@@ -158,8 +161,9 @@ def differences(module: str) -> tuple[list[str], str]:
         if got.get(name, [""])[0] != want.get(name, [""])[0]
     ]
     about = (
-        f"{module}: {len(want)} tests, {len(found)} differ, {hooked['captures']} captures, {hooked['replaced']} frames "
-        f"replaced, {sum(hooked['internal_errors'].values())} internal errors"
+        f"{module}: {len(want)} tests run, {len(found)} differ, {hooked['seconds']:.0f} s ({plain['seconds']:.0f} s without "
+        f"the hook), {hooked['captures']} captures, {hooked['replaced']} frames replaced, "
+        f"{sum(hooked['internal_errors'].values())} internal errors"
     )
     return found + [f"internal error in {text} ({n} times)" for text, n in hooked["internal_errors"].items()], about
 

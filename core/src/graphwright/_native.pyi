@@ -105,6 +105,19 @@ class Compiled:
     @property
     def __wrapped__(self) -> FunctionType: ...
 
+@final
+class Continuation:
+    """A callable that calls ``function`` with the arguments given here, whatever arguments it is called with itself.
+
+    ``function`` may end with ``return go_on(...)``.
+    """
+
+    def __new__(cls, function: Callable[..., Any], *args: Any) -> Continuation: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+def go_on(compiled: Compiled, /, *args: Any) -> Any:
+    """What replacement code returns to have ``compiled(*args)`` called when its frame is gone, with the same caller."""
+
 def add_entry(code: CodeType, key: object, entry: Entry, /) -> None:
     """Put an entry in front of those the code has for the key (compared by identity); dead ones are dropped."""
 

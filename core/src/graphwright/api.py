@@ -75,8 +75,8 @@ def compile(
             `"inductor_gpu"` where it is installed and can work, else `"eager"`, which runs the captured graphs as they
             are; the event `BackendChosen` tells which.
         fullgraph: Raise `graphwright.exc.Unsupported` instead of leaving code to the interpreter.
-        dynamic: Make sizes symbolic at once (True), never (False), or when they have changed (None). Sizes and numbers
-            are not symbolic yet: each new one is captured anew, whatever is given here, and `True` says so in an event.
+        dynamic: Make sizes symbolic at once (True), never (False), or when they have changed (None). With True,
+            ints and floats among the arguments become symbolic too. 0 and 1 never do.
         options: Options of the backend, by name.
         mode: A named bundle of the backend's options.
         disable: Return `fn` unchanged.
@@ -97,20 +97,8 @@ def compile(
     if not isinstance(disable, bool):
         raise CompileArgumentError(f"graphwright.compile: disable must be True or False, not {disable!r}")
     chosen = _default_backend() if backend is None else backend
-    if dynamic:
-        _report_fixed_sizes()
     compiler = make_compiler(CompileSpec(chosen, fullgraph, dynamic, options, mode))
     return fn if disable else compiler.compile(fn)
-
-
-def _report_fixed_sizes() -> None:
-    events.emit(
-        events.MechanismOff(
-            mechanism="dynamic=True",
-            reason="sizes and numbers are not symbolic yet; each new one is captured anew",
-            remedy="raise graphwright.config.recompile_limit if more of them occur",
-        )
-    )
 
 
 def _default_backend() -> str:

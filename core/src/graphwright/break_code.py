@@ -212,11 +212,12 @@ class BreakCode:
         EXPECTED_CODE.add(code)
         for i in reversed(range(depth)):
             codegen.op("store_fast", STACK_ARGUMENT.format(i))
+        codegen.load_constant(_native.go_on)
         self._load_resume_function(codegen, code)
         arguments = code.co_varnames[: code.co_argcount]
         for name in arguments:
             codegen.op("load_closure" if name in own else "load_fast", name)
-        codegen.op("call", len(arguments))
+        codegen.op("call", 1 + len(arguments))
         codegen.op("return_value")
 
     def _load_resume_function(self, codegen: Codegen, code: Any) -> None:
@@ -316,12 +317,12 @@ class ContinuationVariable(VariableTracker):
         self._ending = ending
 
     def python_type(self) -> type:
-        return functools.partial
+        return _native.Continuation
 
     def reconstruct(self, emit: Emitter) -> None:
         frame = self._ending.frame
         given = self._ending.arguments()
-        emit.load_constant(functools.partial)
+        emit.load_constant(_native.Continuation)
         emit.load_constant(FunctionType)
         emit.load_constant(self._ending.code())
         emit(frame.globals)

@@ -14,6 +14,7 @@ from graphwright.effects import Effects
 from graphwright.graph.output_graph import OutputGraph
 from graphwright.guards.guard_set import GuardSet
 from graphwright.settings import Settings
+from graphwright.shapes.policy import ShapePolicy
 from graphwright.sources import SourceRoots
 from graphwright.symbolic.frame_state import CallStack
 from graphwright.symbolic.translator import RootTranslator
@@ -22,20 +23,32 @@ from graphwright.variables.cell import CellVariable
 from graphwright.variables.dict import DictVariable
 from graphwright.wrap.wrapper import Wrapper
 
+_INSTRUCTIONS_BEFORE_FIRST_OP = 20_000
+"""After so many instructions without an operation the graph may as well break: a long loop over plain Python values
+runs much faster in the interpreter, and translating it is felt."""
+
 
 class CaptureState:
-    """What one capture shares between all its frames."""
+    """What one capture shares between all its frames.
 
-    def __init__(self, settings: Settings) -> None:
+    Args:
+        is_whole: whether a graph break would be an error, so that none is made for what may go well.
+        shapes: says which sizes and numbers become symbols; by default none that is not marked.
+    """
+
+    def __init__(self, settings: Settings, *, is_whole: bool = False, shapes: ShapePolicy | None = None) -> None:
         self.settings = settings
+        self.is_whole = is_whole
         self.roots = SourceRoots()
         self.guards = GuardSet(self.roots)
         self.effects = Effects()
         self.wrapper: base.Wrapper = Wrapper()
         self.frames = CallStack(settings.instruction_limit, settings.inline_depth_limit)
+        if not is_whole:
+            self.frames.limit_before_first_op = _INSTRUCTIONS_BEFORE_FIRST_OP
         self.frames.tells_instructions = events.wants(events.InstructionTraced)
         self._modules: dict[str, tuple[str, type | str]] = {}
-        self.output = OutputGraph(location=self.frames.stack_trace, module_stack=lambda: self._modules)
+        self.output = OutputGraph(location=self.frames.stack_trace, module_stack=lambda: self._modules, shapes=shapes)
 
     @contextlib.contextmanager
     def module_scope(self, module: base.VariableTracker) -> Iterator[None]:
@@ -85,5 +98,6 @@ def root_translator(capture: CaptureState, function: FunctionType, args: tuple[o
 
 def _cell_arguments(translator: RootTranslator) -> set[str]:
     """Own cells of the frame that nobody makes in it: a resume function gets them as arguments."""
-    made = {i.argval for i in translator.instructions if i.opname == "MAKE_CELL"}
-    return set(translator.code.co_cellvars) - made
+    instructions = translator.instructions
+    body = next(i.index for i in instructions if i.opname == "RESUME")  # after it stand some that nothing runs
+    return set(translator.code.co_cellvars) - {i.argval for i in instructions[:body] if i.opname == "MAKE_CELL"}

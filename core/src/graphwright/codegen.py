@@ -13,11 +13,12 @@ from typing import Any
 
 import torch
 
-from graphwright.bytecode import CodeBuilder
+from graphwright.bytecode import CodeBuilder, Label
 from graphwright.sources import Source, SourceRoots
 from graphwright.trust import is_trusted_class, is_trusted_module
 from graphwright.variables.argument_binding import Parameters
 from graphwright.variables.base import LazyVariable, NotReconstructible, VariableTracker
+from graphwright.variables.symbolic import is_symbolic
 from graphwright.variables.tensor import TensorVariable
 
 INPUTS, EXTRAS, OUTPUTS = "__graph_inputs", "__outside_values", "__graph_outputs"
@@ -78,6 +79,13 @@ class Codegen:
         else:
             self.load_constant(cls)
 
+    def load_output(self, node: torch.fx.Node) -> None:
+        """Push what the graph gives for a node."""
+        position = self.output_nodes.setdefault(node, len(self.output_nodes))
+        self.op("load_fast", OUTPUTS)
+        self.op("load_const", position)
+        self.op("binary_subscr")
+
     def remember(self, value: VariableTracker) -> None:
         """Store the top of stack as the value of a variable and leave it on the stack."""
         name = f"__value_{len(self._temps)}"
@@ -88,7 +96,7 @@ class Codegen:
     def __call__(self, value: VariableTracker) -> None:
         """Push the value of a variable."""
         source = value.source
-        if source is not None and (_nobody_looked_at(value) or not _is_literal_constant(value)):
+        if source is not None and (_nobody_looked_at(value) or is_symbolic(value) or not _is_literal_constant(value)):
             self.load_source(source)
             return
         value = value.realize()
@@ -98,7 +106,7 @@ class Codegen:
             self.op("load_fast", self._temps[value])
         elif isinstance(value, TensorVariable):
             self._graph_output(value)
-        elif value.is_python_constant():
+        elif is_symbolic(value) or value.is_python_constant():
             value.reconstruct(self)
         else:
             self._build(value)
@@ -116,10 +124,7 @@ class Codegen:
         if value.source is not None:
             self.load_source(value.source)
             return
-        position = self.output_nodes.setdefault(value.node, len(self.output_nodes))
-        self.op("load_fast", OUTPUTS)
-        self.op("load_const", position)
-        self.op("binary_subscr")
+        self.load_output(value.node)
         if value.attributes:
             self.remember(value)
             value.replay(self)
@@ -144,19 +149,35 @@ class Codegen:
         for name in (*self._fixed, *self._temps.values()):
             builder.delete_fast(name)
 
-    def emit_into(self, builder: CodeBuilder, graph_call: Any, inputs: Sequence[Source]) -> None:
+    def emit_into(
+        self,
+        builder: CodeBuilder,
+        graph_call: Any,
+        inputs: Sequence[Source],
+        emit_failure: Callable[[CodeBuilder, Label], None] | None = None,
+    ) -> None:
         """Emit the graph call and everything recorded.
 
         Args:
             graph_call: the compiled graph, called with the graph inputs, or None where there is no graph.
             inputs: the sources of the graph inputs, in order.
+            emit_failure: emits, at the label that it is given, what is done when the graph raises.
         """
         self._fixed = (INPUTS, EXTRAS) if graph_call is None else (INPUTS, EXTRAS, OUTPUTS)
+        failed = Label("the graph raised")
         if graph_call is not None:
+            protection = builder.try_begin(failed) if emit_failure is not None else None
             builder.load_const(graph_call)
             builder.load_fast(INPUTS)
             builder.call_ex()
+            if protection is not None:
+                builder.try_end(protection)
             builder.store_fast(OUTPUTS)
+        self._emit_ops(builder, inputs)
+        if graph_call is not None and emit_failure is not None:
+            emit_failure(builder, failed)
+
+    def _emit_ops(self, builder: CodeBuilder, inputs: Sequence[Source]) -> None:
         places = {source: (EXTRAS, i) for i, source in enumerate(self.extras(inputs))}
         places.update({source: (INPUTS, i) for i, source in enumerate(inputs)})
         for name, args in self._ops:

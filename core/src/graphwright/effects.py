@@ -7,12 +7,21 @@ fetched before.
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 from graphwright.guards.guard_set import GuardSet
 from graphwright.variables.base import VariableTracker
 from graphwright.variables.later_call import LaterCall
 from graphwright.variables.object_model import ClassAttribute
+
+
+class Watch(Protocol):
+    """Who wants to know of changes."""
+
+    def note(self, variable: VariableTracker) -> None:
+        """A variable is about to change."""
 
 
 class Effects:
@@ -24,11 +33,23 @@ class Effects:
         self.later_calls: list[LaterCall] = []
         """Logging calls that run after the graph, in order."""
         self._known: dict[int, tuple[Any, VariableTracker]] = {}
+        self._watches: list[Watch] = []
 
     def mutate(self, variable: VariableTracker) -> None:
         """Note that an outside object is about to change; objects made inside need no note."""
+        for watch in self._watches:
+            watch.note(variable)
         if variable.source is not None:
             self.mutated[variable] = None
+
+    @contextlib.contextmanager
+    def watching(self, watch: Watch) -> Iterator[None]:
+        """While entered, tell somebody of each object, from outside or not, that is about to change."""
+        self._watches.append(watch)
+        try:
+            yield
+        finally:
+            self._watches.pop()
 
     def know(self, value: Any, variable: VariableTracker) -> None:
         """Remember the variable of an outside object, so that it stays one however it is reached."""

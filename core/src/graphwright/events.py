@@ -243,6 +243,20 @@ class InternalErrorCaught(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GraphFailed(Event):
+    """A compiled graph raised when it was called."""
+
+    function: str
+    graph_name: str
+    backend: str
+    error: Exception
+    runs_in_eager: bool
+    """Whether the call runs in eager now, from its start; it cannot where the graph has changed something already."""
+    loses_effects: bool
+    """Whether Python objects lack changes that the function made before the operation that failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BackendChosen(Event):
     """No backend was asked for, and this one was taken."""
 

@@ -25,6 +25,10 @@ class CompileValueError(GraphwrightError, ValueError):
     """An argument of `graphwright.compile` has the right type and a value it cannot take."""
 
 
+class DynamicSizeFixed(GraphwrightError, ValueError):
+    """The program holds a size to one value that it marked as dynamic."""
+
+
 class Unsupported(GraphwrightError, RuntimeError):
     """Code met that cannot be captured, while `fullgraph=True` forbids to leave it to the interpreter.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import sys
 import time
-from dataclasses import dataclass
-from types import CodeType, FunctionType
+from dataclasses import dataclass, field
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 import graphwright._native as _native
@@ -23,8 +23,9 @@ from graphwright.exc import (
     Unsupported,
 )
 from graphwright.frame_compiler import FrameCompiler
-from graphwright.frame_filter import EXPECTED_CODE, is_worth_capturing, why_never_captured
+from graphwright.frame_filter import EXPECTED_CODE, is_worth_capturing, may_see_tensors, why_never_captured
 from graphwright.resume import RESUME_FUNCTIONS
+from graphwright.shapes.seen import SeenShapes
 from graphwright.stance import allows_capture
 from graphwright.torch_compat import why_operations_are_intercepted
 from graphwright.weak_identity import WeakIdentityMap
@@ -32,6 +33,13 @@ from graphwright_plugins import HookError
 
 _MAX_FAILED_CAPTURES = 4
 """After so many captures of one code object came to nothing, it is left to the interpreter for good."""
+
+_MAX_EMPTY_CAPTURES = 8
+"""After so many captures in a row without an operation, where no tensor is in sight, the rest is left to the interpreter.
+
+A function is counted together with its resume functions: making one for each of many breaks costs what grows with
+the square of their number.
+"""
 
 _numbers = itertools.count()
 
@@ -42,6 +50,9 @@ class _CodeHistory:
 
     captures: int = 0
     failures: int = 0
+    seen: SeenShapes = field(default_factory=SeenShapes)
+    empty: int = 0
+    """Captures since the last that had a graph, those of resume functions included."""
 
 
 class _Histories:
@@ -80,10 +91,12 @@ def convert_frame(function: FunctionType, args: tuple[object, ...], key: CacheKe
         BackendCompilerFailed: the backend raised.
     """
     code = function.__code__
+    if any(type(a) is CellType for a in args) and code not in RESUME_FUNCTIONS:
+        return None  # a cell among the variables of a frame would be taken for that of a variable
     reason = why_never_captured(function)
     if reason is not None:
         if code in EXPECTED_CODE:
-            events.emit(events.FrameSkipped(function=code.co_qualname, reason=str(reason), location=_first_line(code)))
+            events.emit(events.FrameSkipped(function=_name(code), reason=str(reason), location=_first_line(code)))
         return _native.SKIP
     if sys.is_finalizing() or not is_worth_capturing(function, args):  # nothing can be imported any more
         return None
@@ -91,11 +104,16 @@ def convert_frame(function: FunctionType, args: tuple[object, ...], key: CacheKe
     over_limit = _check_limits(code, function, args, key, history)
     if over_limit is not None:
         return over_limit
-    if not allows_capture(code.co_qualname):
+    if not allows_capture(_name(code)):
         return None
+    if _is_in_vain(function, args, key):
+        reason = f"{_MAX_EMPTY_CAPTURES} captures found no operation on tensors, and none is in sight"
+        events.emit(events.FrameSkipped(function=_name(code), reason=reason, location=_first_line(code)))
+        history.failures += 1
+        return _native.RUN_ONLY if history.failures >= _MAX_FAILED_CAPTURES else None
     intercepted = why_operations_are_intercepted()
     if intercepted is not None:
-        events.emit(events.FrameSkipped(function=code.co_qualname, reason=intercepted, location=_first_line(code)))
+        events.emit(events.FrameSkipped(function=_name(code), reason=intercepted, location=_first_line(code)))
         return None
     return _capture(function, args, key, history)
 
@@ -106,12 +124,15 @@ def _capture(
     code = function.__code__
     history.captures += 1
     compile_id = str(next(_numbers))
-    events.emit(events.FrameStarted(function=code.co_qualname, location=_first_line(code), compile_id=compile_id))
+    events.emit(events.FrameStarted(function=_name(code), location=_first_line(code), compile_id=compile_id))
     started = time.perf_counter()
     outcome = "failed"
     try:
-        entry = FrameCompiler(function, args, key, compile_id, convert_frame).compile()
+        compiler = FrameCompiler(function, args, key, compile_id, convert_frame, history.seen)
+        entry = compiler.compile()
         outcome = "compiled"
+        of_all = _histories.of(RESUME_FUNCTIONS.original_of(code), key)
+        of_all.empty = of_all.empty + 1 if compiler.is_empty else 0
         return entry
     except GraphBreak as signal:
         history.failures += 1
@@ -127,9 +148,20 @@ def _capture(
         return _internal_error(error, code, key, history, compile_id)
     finally:
         seconds = time.perf_counter() - started
-        events.emit(
-            events.FrameFinished(function=code.co_qualname, outcome=outcome, seconds=seconds, compile_id=compile_id)
-        )
+        events.emit(events.FrameFinished(function=_name(code), outcome=outcome, seconds=seconds, compile_id=compile_id))
+
+
+def _is_in_vain(function: FunctionType, args: tuple[object, ...], key: CacheKey) -> bool:
+    """Whether to capture a frame that nobody asked for, or more of one, would find nothing again."""
+    code = function.__code__
+    if code in EXPECTED_CODE and code not in RESUME_FUNCTIONS:
+        return False
+    history = _histories.of(RESUME_FUNCTIONS.original_of(code), key)
+    return history.empty >= _MAX_EMPTY_CAPTURES and not may_see_tensors(function, args)
+
+
+def _name(code: CodeType) -> str:
+    return RESUME_FUNCTIONS.name_of(code)
 
 
 def _first_line(code: CodeType) -> CodeLocation:
@@ -148,9 +180,9 @@ def _check_limits(
     reasons = tuple(explain_miss(miss) for miss in misses)
     if code in RESUME_FUNCTIONS and all(map(_is_another_float, misses)):
         reason = f"a number known only at run time differs from call to call: {reasons[0]}"
-        events.emit(events.FrameSkipped(function=code.co_qualname, reason=reason, location=_first_line(code)))
+        events.emit(events.FrameSkipped(function=_name(code), reason=reason, location=_first_line(code)))
         return 0  # this call runs in eager; another may fit, or be captured
-    events.emit(events.Recompiled(function=code.co_qualname, reasons=reasons, location=_first_line(code)))
+    events.emit(events.Recompiled(function=_name(code), reasons=reasons, location=_first_line(code)))
     of_this_object = sum(not _is_for_another_object(miss) for miss in misses)
     if of_this_object < settings.recompile_limit and history.captures < settings.accumulated_recompile_limit:
         return None
@@ -159,7 +191,7 @@ def _check_limits(
     if key.fullgraph or settings.fail_on_recompile_limit_hit:
         location = str(_first_line(code))
         raise RecompileLimitExceeded(
-            f"{code.co_qualname} ({location}) was compiled {limit} times, the {name}; the last time because "
+            f"{_name(code)} ({location}) was compiled {limit} times, the {name}; the last time because "
             f"{reasons[0]}. Raise graphwright.config.{name}, or make the value that changes a tensor.",
             gw_id="GW0000",
             reason=reasons[0],
@@ -168,7 +200,7 @@ def _check_limits(
         )
     events.emit(
         events.CacheLimitHit(
-            function=code.co_qualname, limit=limit, reason=reasons[0], setting=name, location=_first_line(code)
+            function=_name(code), limit=limit, reason=reasons[0], setting=name, location=_first_line(code)
         )
     )
     return _native.RUN_ONLY
@@ -217,7 +249,7 @@ def _leave_to_interpreter(
     reason = f"{kind.gw_id} {kind.title}: {signal.detail}"
     events.emit(
         events.FrameSkipped(
-            function=code.co_qualname, reason=reason, remedy=kind.remedy, location=location, compile_id=compile_id
+            function=_name(code), reason=reason, remedy=kind.remedy, location=location, compile_id=compile_id
         )
     )
     if history.failures >= _MAX_FAILED_CAPTURES:
@@ -238,12 +270,10 @@ def _internal_error(
 ) -> int | None:
     history.failures += 1
     events.emit(
-        events.InternalErrorCaught(
-            function=code.co_qualname, error=error, location=_first_line(code), compile_id=compile_id
-        )
+        events.InternalErrorCaught(function=_name(code), error=error, location=_first_line(code), compile_id=compile_id)
     )
     if key.settings.raise_internal_errors:
         if isinstance(error, InternalError):
             raise error
-        raise InternalError(f"capturing {code.co_qualname} ({_first_line(code)}) failed: {error!r}") from error
+        raise InternalError(f"capturing {_name(code)} ({_first_line(code)}) failed: {error!r}") from error
     return _native.RUN_ONLY if history.failures >= _MAX_FAILED_CAPTURES else None

@@ -19,10 +19,16 @@ from graphwright.capture import CaptureState, root_translator
 from graphwright.codegen import EXTRAS, INPUTS, Codegen, argument_slots
 from graphwright.exc import BackendCompilerFailed, CodeLocation, GraphBreak, InternalError
 from graphwright.graph.ambient_state import AmbientState
-from graphwright.graph.graph_call import call_backend, checked
+from graphwright.graph.bodies import body_modules
+from graphwright.graph.graph_call import call_backend, checked, random_generators, restoring_random_state
 from graphwright.graph.history import forget_history
 from graphwright.graph.output_graph import FinishedGraph, GraphInput, graph_name
+from graphwright.graph_failure import GraphFailure, made_cells
 from graphwright.plugin_events import transform
+from graphwright.resume import RESUME_FUNCTIONS
+from graphwright.shapes.policy import ShapePolicy
+from graphwright.shapes.seen import SeenShapes
+from graphwright.shapes.shape_guards import check_required_dims, fixed_floats, shape_relations
 from graphwright.sources import Source
 from graphwright.symbolic.frame_state import Returned
 from graphwright.symbolic.translator import RootTranslator, Translator
@@ -38,10 +44,17 @@ class FrameCompiler:
     Args:
         args: the values of the argument slots.
         convert: captures frames; resume functions are compiled with it.
+        seen: the sizes and numbers that earlier captures of the code met.
     """
 
     def __init__(
-        self, function: FunctionType, args: tuple[object, ...], key: CacheKey, compile_id: str, convert: Convert
+        self,
+        function: FunctionType,
+        args: tuple[object, ...],
+        key: CacheKey,
+        compile_id: str,
+        convert: Convert,
+        seen: SeenShapes | None = None,
     ) -> None:
         self._function = function
         self._code = function.__code__
@@ -49,6 +62,9 @@ class FrameCompiler:
         self._key = key
         self._compile_id = compile_id
         self._convert = convert
+        self._seen = seen or SeenShapes()
+        self.is_empty = False
+        """Whether the entry that was made has no graph."""
         self._location = CodeLocation(self._code.co_filename, self._code.co_firstlineno, self._code.co_qualname)
 
     def compile(self) -> _native.Entry:
@@ -77,7 +93,15 @@ class FrameCompiler:
             before.install()
 
     def _start(self) -> tuple[CaptureState, RootTranslator]:
-        capture = CaptureState(self._key.settings)
+        settings = self._key.settings
+        shapes = ShapePolicy(
+            self._key.dynamic,
+            settings.automatic_dynamic_shapes,
+            self._seen,
+            captures_values=settings.capture_scalar_outputs,
+            captures_sizes=settings.capture_dynamic_output_shape_ops,
+        )
+        capture = CaptureState(settings, is_whole=self._key.fullgraph, shapes=shapes)
         return capture, root_translator(capture, self._function, self._args)
 
     def _compile_inside(self, signal: GraphBreak, before: AmbientState) -> _native.Entry | None:
@@ -156,6 +180,7 @@ class FrameCompiler:
             translator.broken_step = translator.steps - 1
             translator.graph_break(gb.CANNOT_RECONSTRUCT, f"{signal.variable}")
         code = self._code
+        cells_made = made_cells(code)
         builder = CodeBuilder(
             name=code.co_name,
             qualname=code.co_qualname,
@@ -163,6 +188,8 @@ class FrameCompiler:
             firstlineno=code.co_firstlineno,
             arguments=self._builder_arguments(),
             freevars=code.co_freevars,
+            cell_arguments=tuple(n for n in code.co_cellvars if n not in cells_made),
+            late_cells=cells_made,
         )
         return self._build(capture, codegen, builder, needs_hook=False)
 
@@ -174,16 +201,29 @@ class FrameCompiler:
         codegen.set_state(graph.state_calls)
         graph.entry_state.install()  # the guards take the state of this moment for that of the call
         graph_call = self._compile_graph(capture, graph)
+        self.is_empty = graph_call is None
+        is_repeatable = graph.is_repeatable and not graph.draws_random
+        if graph_call is not None and graph.draws_random and graph.is_repeatable and not capture.effects.is_empty():
+            graph_call = restoring_random_state(graph_call, random_generators(graph))
+            is_repeatable = True
         inputs = [entry.source for entry in graph.inputs] if graph_call is not None else []
         if needs_hook and graph_call is not None:
             graph_call = functools.partial(_native.call_unhooked, graph_call)
-        codegen.emit_into(builder, graph_call, inputs)
+        failure = GraphFailure(
+            self._code,
+            graph.name,
+            self._key.backend.name,
+            self._location,
+            is_repeatable,
+            has_effects=not capture.effects.is_empty(),
+        )
+        codegen.emit_into(builder, graph_call, inputs, failure.emit_handler)
         code = builder.assemble()
         _native.mark(code, None, _native.SKIP)
         self._guard_aliasing(capture, graph)
         events.emit(
             events.Bytecode(
-                function=code.co_qualname,
+                function=RESUME_FUNCTIONS.name_of(self._code),
                 original=self._code,
                 replacement=code,
                 location=self._location,
@@ -226,9 +266,10 @@ class FrameCompiler:
                 raise GraphBreak(gb.DATA_DEPENDENT_VALUE, detail, self._location) from failure
             raise
         seconds = time.perf_counter() - started
-        forward: Any = module.forward  # a bound method, which torch annotates as any callable
-        _native.mark(forward.__func__.__code__, None, _native.SKIP)
-        forget_source_with(forward.__func__.__code__)
+        for part in body_modules(module):
+            forward: Any = part.forward  # a bound method, which torch annotates as any callable
+            _native.mark(forward.__func__.__code__, None, _native.SKIP)
+            forget_source_with(forward.__func__.__code__)
         forget_history(module)
         events.emit(
             events.GraphCompiled(name=graph.name, backend=backend.name, seconds=seconds, compile_id=self._compile_id)
@@ -254,11 +295,25 @@ class FrameCompiler:
                 _guard_place_in_history(capture, entry)
 
     def _guard_tree(self, capture: CaptureState, fetched: list[Source]) -> _native.GuardTree:
+        check_required_dims(capture.output.symbols)
+        for place, symbol in capture.output.symbols.varying():
+            events.emit(
+                events.DimensionMadeDynamic(
+                    source=str(place),
+                    symbol=symbol,
+                    why="dynamic=True" if self._key.dynamic else "it is marked, or was another in an earlier capture",
+                    location=self._location,
+                    compile_id=self._compile_id,
+                )
+            )
+        capture.guards.shapes(shape_relations(capture.output.symbols))
+        for source, value in fixed_floats(capture.output.symbols):
+            capture.guards.add(source, "eq", value)
         roots, n_slots, relations = capture.guards.native_spec(fetched)
         tree = _native.GuardTree(roots, n_slots, relations, True)
         events.emit(
             events.GuardsBuilt(
-                function=self._code.co_qualname, guards=tuple(capture.guards), compile_id=self._compile_id
+                function=RESUME_FUNCTIONS.name_of(self._code), guards=tuple(capture.guards), compile_id=self._compile_id
             )
         )
         if not tree.check(self._args, self._function):

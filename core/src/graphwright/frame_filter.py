@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from types import CodeType, FunctionType
+from collections.abc import Iterator
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -14,6 +15,8 @@ from graphwright.trust import is_looked_into, is_trusted_module
 from graphwright.weak_identity import WeakIdentityMap
 
 _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_TRACING = frozenset({"settrace", "setprofile", "set_trace", "breakpoint"})
+_FUNCTIONS = (FunctionType, BuiltinFunctionType)
 _GENERATED_GRAPH = "<eval_with_key>"
 """The file name that torch.fx gives to the code of graphs."""
 
@@ -39,6 +42,10 @@ EXPECTED_CODE = ExpectedCode()
 def why_never_captured(function: FunctionType) -> object | None:
     """Why a function is left to the interpreter for good, or None."""
     code = function.__code__
+    if not code.co_argcount and "__class__" in code.co_freevars and "super" in code.co_names:
+        return "super() looks for an argument of the function, which takes none"  # code made of it takes some
+    if not _TRACING.isdisjoint(code.co_names):
+        return "it installs a trace or profile function, which would meet other frames and lines than in eager"
     if code.co_flags & _SUSPENDED:
         return "generators and coroutines run in eager; functions that they call are captured"
     if not code.co_flags & inspect.CO_NEWLOCALS:
@@ -74,6 +81,58 @@ def is_worth_capturing(function: FunctionType, args: tuple[object, ...]) -> bool
     names = function.__code__.co_names
     namespace = function.__globals__
     return any(namespace.get(name) is torch or _holds_tensor(namespace.get(name)) for name in names)
+
+
+def may_see_tensors(function: FunctionType, args: tuple[object, ...]) -> bool:
+    """Whether a tensor, a module, or something of torch is in reach of a frame: a look around, not an analysis.
+
+    What is looked at: arguments, closure, the globals that the code and functions in it name; in each of them, items
+    and attributes.
+    """
+    names = set(_names_in(function.__code__))
+    if "torch" in names:
+        return True
+    namespace = function.__globals__
+    seen = [*args, *(_cell_contents(cell) for cell in function.__closure__ or ())]
+    seen += [namespace[name] for name in names if name in namespace]
+    return any(map(_leads_to_tensors, seen))
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_in(constant)
+
+
+def _cell_contents(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # empty
+        return None
+
+
+def _leads_to_tensors(value: Any) -> bool:
+    if isinstance(value, CellType):
+        value = _cell_contents(value)
+    if _is_of_torch(value) or _holds_tensor(value):
+        return True
+    try:
+        attributes = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return False
+    return type(attributes) is dict and any(_is_of_torch(v) or _holds_tensor(v) for v in [*attributes.values()])
+
+
+def _is_of_torch(value: Any) -> bool:
+    if isinstance(value, torch.nn.Module | torch.Tensor) or value is torch:
+        return True
+    if isinstance(value, MethodType):
+        return _is_of_torch(value.__self__)
+    if isinstance(value, type):
+        return issubclass(value, torch.nn.Module | torch.Tensor)
+    module = getattr(value, "__module__", None) if isinstance(value, _FUNCTIONS) else None
+    return isinstance(module, str) and is_trusted_module(module) and module.partition(".")[0] == "torch"
 
 
 def _holds_tensor(value: Any) -> bool:

@@ -136,8 +136,10 @@ RANDOM_STATE = _kind(
 HIGHER_ORDER = _kind(
     20,
     "function transform or higher-order operator",
-    "vmap, grad, cond, checkpoint and the like take functions, for which no graph body is made yet.",
-    "Apply the transform outside the compiled function.",
+    "The function that vmap, grad, cond, checkpoint or the like takes cannot become a graph of its own: it changes "
+    "something outside of itself, takes or gives more than tensors, literals, tuples, lists and dicts, or is called in "
+    "a way that is not modelled.",
+    "Have the function compute its results from its arguments alone, or apply the transform outside.",
 )
 DYNAMIC_CODE = _kind(
     21,

@@ -244,7 +244,10 @@ def _places(value: Any, where: str, open_ids: set[int]) -> Iterator[tuple[str, A
 
 def seed_all(seed: int) -> None:
     """Bring torch's and Python's generators into a known state."""
-    torch.manual_seed(seed)
+    if torch.accelerator.is_available():
+        torch.manual_seed(seed)
+    else:  # the general way takes milliseconds, to note for each kind of device where it was asked for
+        torch.default_generator.manual_seed(seed)
     random.seed(seed)
 
 

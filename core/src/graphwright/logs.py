@@ -5,7 +5,8 @@ it, `-name` takes it out again, `all` means every log but `trace_bytecode`.
 
 Without that, the logger `graphwright` gets, once for each place in the user's code:
 
-* WARNING: recompile limits, internal errors, mechanisms that do not work here. Python shows these by default.
+* WARNING: recompile limits, internal errors, graphs that raise, mechanisms that do not work here. Python shows these
+  by default.
 * INFO: graph breaks and skipped frames. They are normal, so one has to ask for them.
 """
 
@@ -111,6 +112,19 @@ def _internal_error(event: events.InternalErrorCaught, verbose: bool) -> str:
     )
 
 
+def _graph_failed(event: events.GraphFailed, verbose: bool) -> str:
+    text = f"{event.graph_name} of {event.function} ({event.location}), by backend {event.backend}, raised "
+    text += f"{type(event.error).__name__}: {event.error}"
+    if event.runs_in_eager:
+        text += "\n  The call runs in eager, from its start; if that does not raise, the backend is at fault."
+    if event.loses_effects:
+        text += (
+            "\n  The graph writes to its inputs or does what cannot be repeated, so the call can't start again in "
+            "eager; what the function did to Python objects before is lost."
+        )
+    return text
+
+
 def _backend(event: Event, verbose: bool) -> str:
     if isinstance(event, events.BackendUsed):
         return f"{event.graph_name} goes to backend {event.backend} {event.distribution} {event.version}".rstrip()
@@ -160,6 +174,7 @@ LOGS: Mapping[str, Log] = {
     "output_code": Log((events.BackendArtifact,), _artifact, "source that backends generated"),
     "backends": Log((events.BackendUsed, events.BackendChosen, events.BackendFailed), _backend, "who compiles what"),
     "compile_times": Log((events.GraphCompiled, events.FrameFinished), _timing, "how long captures and backends take"),
+    "graph_failures": Log((events.GraphFailed,), _graph_failed, "compiled graphs that raised when called"),
     "internal_errors": Log((events.InternalErrorCaught,), _internal_error, "bugs of Graphwright's own"),
     "mechanisms": Log((events.MechanismOff,), _mechanism, "what does not work on this machine"),
 }  # fmt: skip
@@ -243,6 +258,7 @@ class _Reporter:
         events.BackendChosen: (logging.INFO, _backend),
         events.CacheLimitHit: (logging.WARNING, _limit),
         events.InternalErrorCaught: (logging.WARNING, _internal_error),
+        events.GraphFailed: (logging.WARNING, _graph_failed),
         events.MechanismOff: (logging.WARNING, _mechanism),
     }
 

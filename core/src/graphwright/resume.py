@@ -48,6 +48,8 @@ class Origin:
     """What a resume function was made from."""
 
     code: weakref.ref[CodeType]
+    name: str
+    """What events call the resume function. Its code has the name of the original: tracebacks show that."""
     index_of: dict[int, int]
     """Instructions of the resume function to those of the original."""
 
@@ -62,6 +64,17 @@ class ResumeFunctions:
     def __contains__(self, code: CodeType) -> bool:
         """Whether code is that of a resume function."""
         return self._origins.get(code) is not None
+
+    def original_of(self, code: CodeType) -> CodeType:
+        """The code that a resume function goes on in; any other code itself."""
+        origin = self._origins.get(code)
+        original = origin.code() if origin is not None else None
+        return code if original is None else original
+
+    def name_of(self, code: CodeType) -> str:
+        """What events call a function: one that resumes says so, and where."""
+        origin = self._origins.get(code)
+        return code.co_qualname if origin is None else origin.name
 
     def code_for(self, code: CodeType, point: ResumePoint) -> CodeType:
         """The code that resumes `code` at `point`."""
@@ -85,11 +98,9 @@ RESUME_FUNCTIONS = ResumeFunctions()
 
 def _make(code: CodeType, point: ResumePoint) -> CodeType:
     decoded = decode(code)
-    line = decoded.instructions[point.index].line or code.co_firstlineno
-    name = f"resume_in_{code.co_name}_at_{line}"
     builder = CodeBuilder(
-        name=name,
-        qualname=name,
+        name=code.co_name,
+        qualname=code.co_qualname,
         filename=code.co_filename,
         firstlineno=code.co_firstlineno,
         arguments=_in_order(code, point),
@@ -129,7 +140,8 @@ def _origin(code: CodeType, point: ResumePoint, made: CodeType) -> Origin:
         for t, i in zip(tail, reachable, strict=True)
     )
     pairs = {t.index: i for t, i in zip(tail, reachable, strict=True)} if same else {}
-    return Origin(weakref.ref(code), pairs)
+    line = decoded.instructions[point.index].line or code.co_firstlineno
+    return Origin(weakref.ref(code), f"resume_in_{code.co_name}_at_{line}", pairs)
 
 
 def eager_stretch(decoded: DecodedCode, broken: int) -> tuple[set[int], list[int]]:

@@ -20,6 +20,10 @@ class Settings:
     """Raise Graphwright's own bugs instead of running the frame in eager; on in our tests."""
     suppress_errors: bool = False
     """Run a frame in eager when its backend fails to compile, instead of raising `BackendCompilerFailed`."""
+    automatic_dynamic_shapes: bool = True
+    """Make a size or number a symbol when it was another in an earlier capture."""
+    capture_dynamic_output_shape_ops: bool = False
+    """Capture operations whose result's size depends on values, such as `nonzero`, instead of breaking the graph."""
     capture_scalar_outputs: bool = False
     """Capture `Tensor.item()` as a symbolic number instead of breaking the graph."""
     inline_depth_limit: int = 200

@@ -6,22 +6,27 @@ Tried with torch 2.13 only. When a torch release moves a name, this is the file 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import linecache
 import os
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import Any, cast
 
+import sympy  # type: ignore[import-untyped]
 import torch
 import torch._jit_internal
 import torch._utils
 import torch.compiler
 import torch.fx.graph_module as torch_graph_module
 import torch.overrides
-from torch._guards import TracingContext, tracing
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+from torch._guards import GuardSource, TracingContext, tracing
+from torch._guards import Source as TorchSource
+from torch._higher_order_ops.wrap import tag_activation_checkpoint
 from torch._library.custom_ops import CustomOpDef
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import (
@@ -32,9 +37,23 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
+    unset_fake_temporarily,
 )
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    GuardOnDataDependentSymNode,
+    RelaxedUnspecConstraint,
+    ShapeEnv,
+    StatefulSymbolicContext,
+    StrictMinMaxConstraint,
+    compute_unbacked_bindings,
+    expect_true,
+    free_unbacked_symbols,
+)
 from torch.utils import _device, _python_dispatch
+from torch.utils._sympy import functions as sympy_functions
+from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.value_ranges import ValueRanges
 
 __all__ = [
     "DATA_DEPENDENT_ERRORS",
@@ -44,10 +63,13 @@ __all__ = [
     "FakeTensorConverter",
     "FakeTensorMode",
     "HigherOrderOperator",
+    "NotingFakeMode",
     "OpOverload",
     "OpOverloadPacket",
+    "ShapeEnv",
     "TracingContext",
     "call_with_hooks",
+    "expect_true",
     "fake_of",
     "forget_source_with",
     "global_backward_hooks",
@@ -63,6 +85,10 @@ __all__ = [
     "new_fake_mode",
     "set_grad_enabled",
     "storage_key",
+    "storage_of_innermost",
+    "sympy",
+    "sympy_functions",
+    "tag_activation_checkpoint",
     "tensor_version",
     "torch_disable_mark",
     "torch_stance",
@@ -116,12 +142,40 @@ def _forget_source(filename: str) -> None:
 # ---------------------------------------------------------------- fake tensors
 
 
-def new_fake_mode() -> FakeTensorMode:
-    """A fake tensor mode with a shape environment of its own, where asking for a value is an error."""
+class NotingFakeMode(FakeTensorMode):
+    """A fake tensor mode that knows whether random numbers were asked for under it."""
+
+    drew_random = False
+    supports_higher_order_operators = True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if isinstance(func, HigherOrderOperator):  # their rules are found by the exact class of the mode
+            return func.python_key_table[FakeTensorMode](self, *args, **(kwargs or {}))
+        if not self.drew_random and torch.Tag.nondeterministic_seeded in func.tags:
+            self.drew_random = not _drops_nothing(func, args, kwargs or {})
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+def _drops_nothing(operator: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether an operator that may apply dropout (attention, recurrent layers) is told not to."""
+    names = [argument.name for argument in operator._schema.arguments]
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    probabilities = [given.get(name, 0.0) for name in ("dropout_p", "dropout") if name in names]
+    return given.get("train") is False or (bool(probabilities) and probabilities == [0.0] * len(probabilities))
+
+
+def new_fake_mode(*, values: bool = False, sizes: bool = False) -> NotingFakeMode:
+    """A fake tensor mode with a shape environment of its own.
+
+    Args:
+        values: whether `Tensor.item` gives a symbol, and not an error.
+        sizes: whether operations such as `nonzero` give a size that is a symbol, and not an error.
+    """
     if len(FakeTensorMode.cache) > _MAX_CACHED_FAKE_RESULTS:
         FakeTensorMode.cache_clear()
-    shape_env = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
-    return FakeTensorMode(shape_env=shape_env)
+    # Without duck shaping: that two sizes are equal once is no reason to hold them to it.
+    shape_env = ShapeEnv(allow_scalar_outputs=values, allow_dynamic_output_shape_ops=sizes, duck_shape=False)
+    return NotingFakeMode(shape_env=shape_env)
 
 
 def fake_of(mode: FakeTensorMode, tensor: torch.Tensor, converter: FakeTensorConverter | None = None) -> torch.Tensor:
@@ -130,6 +184,143 @@ def fake_of(mode: FakeTensorMode, tensor: torch.Tensor, converter: FakeTensorCon
         if converter is None:
             return mode.from_tensor(tensor, static_shapes=True)
         return converter.from_real_tensor(mode, tensor)
+
+
+# ---------------------------------------------------------------- symbols
+
+
+@dataclasses.dataclass(frozen=True)
+class _NamedSource(TorchSource):
+    """What torch knows of where a value came from: a name, for its messages."""
+
+    text: str
+
+    @property
+    def guard_source(self) -> GuardSource:  # a cached property there
+        return GuardSource.LOCAL
+
+    @property
+    def _name_template(self) -> str:
+        return self.text
+
+
+_DIM_KINDS = {"static": DimDynamic.STATIC, "dynamic": DimDynamic.DYNAMIC, "unbacked": DimDynamic.UNBACKED}
+
+
+class SymbolicLayout:
+    """How a tensor gets its symbols: fakes made from it any number of times have the same ones.
+
+    Args:
+        kinds: for each dimension ``static``, ``dynamic`` or ``unbacked``.
+        ranges: least and greatest size of some dimensions; None for no limit.
+    """
+
+    def __init__(
+        self, name: str, kinds: Sequence[str], ranges: Mapping[int, tuple[int | None, int | None]]
+    ) -> None:
+        constraints: list[Any] = [None] * len(kinds)
+        for dim, (least, most) in ranges.items():
+            if least is not None or most is not None:
+                span: Any = ValueRanges(least or 0, int_oo if most is None else most)
+                constraints[dim] = StrictMinMaxConstraint(vr=span, warn_only=False)
+            else:
+                constraints[dim] = RelaxedUnspecConstraint(warn_only=False)
+        self._source = _NamedSource(name)
+        self._context = StatefulSymbolicContext(
+            dynamic_sizes=[_DIM_KINDS[kind] for kind in kinds],
+            constraint_sizes=constraints,
+            tensor_source=self._source,
+            shape_env_to_source_to_symbol_cache={},
+        )
+
+    def fake_of(
+        self, mode: FakeTensorMode, tensor: torch.Tensor, converter: FakeTensorConverter | None = None
+    ) -> torch.Tensor:
+        """A fake stand-in with symbols for the sizes that vary."""
+        with quiet_grad_access(tensor):
+            if converter is None:
+                return mode.from_tensor(tensor, source=self._source, symbolic_context=self._context)
+            return converter.from_real_tensor(
+                mode, tensor, shape_env=mode.shape_env, source=self._source, symbolic_context=self._context
+            )
+
+
+def new_symbolic_number(env: ShapeEnv, value: int | float, name: str) -> torch.SymInt | torch.SymFloat:
+    """A symbol for a number from outside, of which nothing is assumed."""
+    source = _NamedSource(name)
+    symbol = env.create_unspecified_symbol(value, source=source, dynamic_dim=DimDynamic.DYNAMIC)
+    make: Any = env.create_symintnode if isinstance(value, int) else env.create_symfloatnode
+    return cast(torch.SymInt, make(symbol, hint=value, source=source))
+
+
+SYMBOLIC_TYPES: tuple[type, ...] = (torch.SymInt, torch.SymFloat, torch.SymBool)
+"""Numbers that fake tensors give for sizes."""
+
+
+def varies(number: object) -> bool:
+    """Whether something is a symbolic number. Annotations of torch call sizes ints, which they may not be."""
+    return isinstance(number, SYMBOLIC_TYPES)
+
+
+def expression_of(number: Any) -> Any:
+    """The sympy expression of a symbolic number, as it was made; another number as it is."""
+    return number.node._expr if varies(number) else number
+
+
+def simplified(env: ShapeEnv, expr: Any) -> Any:
+    """An expression with what is known by now put in."""
+    return env.replace(expr) if isinstance(expr, sympy.Basic) else expr
+
+
+def shape_env_of(mode: FakeTensorMode) -> ShapeEnv:
+    """The shape environment of a fake mode."""
+    return cast(ShapeEnv, mode.shape_env)
+
+
+def value_of(env: ShapeEnv, expr: Any) -> Any:
+    """The value of an expression in the call that is captured, an int or a float."""
+    if isinstance(expr, sympy.Basic):
+        expr = expr.xreplace(env.backed_var_to_val)
+    return float(expr) if isinstance(expr, (float, sympy.Float)) else int(expr)
+
+
+def symbol_range(env: ShapeEnv, symbol: Any) -> tuple[int | None, int | None]:
+    """The least and greatest value that a symbol was assumed to have; None for no limit."""
+    known = env.var_to_range.get(symbol)
+    if known is None:
+        return None, None
+    least, most = (int(bound) if bound.is_Integer else None for bound in (known.lower, known.upper))
+    return (least if least is not None and least > -sys.maxsize else None), (
+        most if most is not None and most < sys.maxsize - 1 else None
+    )
+
+
+def assumed_of_symbols(env: ShapeEnv) -> list[Any]:
+    """The conditions on symbols that operations and branches asked about, as sympy expressions."""
+    found = (env.simplify(guard.expr) for guard in env.guards)
+    return [expr for expr in found if expr != sympy.true and not free_unbacked_symbols(expr)]
+
+
+def assumptions_about(env: ShapeEnv, symbol: Any) -> list[int]:
+    """The numbers of the recorded conditions that a symbol occurs in."""
+    return [number for number, guard in enumerate(env.guards) if symbol in guard.expr.free_symbols]
+
+
+def count_of_assumptions(env: ShapeEnv) -> int:
+    """How many conditions have been recorded so far."""
+    return len(env.guards)
+
+
+def bind_fresh_symbols(env: ShapeEnv, node: torch.fx.Node, result: Any) -> None:
+    """Note at a node which symbols its result brings into the world, as torch's compilers expect it."""
+    bindings = compute_unbacked_bindings(env, result)
+    if bindings:
+        node.meta["unbacked_bindings"] = bindings
+
+
+def is_unbacked(number: Any) -> bool:
+    """Whether a symbolic number depends on values that only the graph knows."""
+    return bool(free_unbacked_symbols(number))
 
 
 def _has_leaves_only(tensor: torch.Tensor) -> bool:
@@ -179,6 +370,35 @@ def tensor_version(tensor: torch.Tensor) -> int:
 def instance_attributes(tensor: torch.Tensor) -> dict[str, Any]:
     """The Python attributes that a program set on a tensor object."""
     return tensor.__dict__
+
+
+def storage_of_innermost(tensor: torch.Tensor) -> int | None:
+    """The identity of the storage under all the wrappers that function transforms put around a tensor."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return storage_key(tensor)
+
+
+def transforms_active() -> bool:
+    """Whether a function transform is running in this thread."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+@contextlib.contextmanager
+def outside_transforms() -> Iterator[None]:
+    """Outside of all function transforms that are running in this thread."""
+    if not transforms_active():
+        yield
+        return
+    with temporarily_clear_interpreter_stack():
+        yield
+
+
+@contextlib.contextmanager
+def outside_fake_mode() -> Iterator[None]:
+    """Outside of the fake tensor mode of this thread."""
+    with unset_fake_temporarily():
+        yield
 
 
 def is_functorch_wrapped(tensor: torch.Tensor) -> bool:
@@ -262,9 +482,12 @@ def call_with_hooks(module_like: Any, args: tuple[Any, ...], kwargs: dict[str, A
     return torch.nn.Module._call_impl(module_like, *args, **kwargs)
 
 
+SCRIPT_MODULE: type = torch.jit.ScriptModule
+
+
 def is_script_module(module: torch.nn.Module) -> bool:
     """Whether a module is TorchScript, whose code is no Python."""
-    return isinstance(module, torch.jit.ScriptModule)
+    return isinstance(module, SCRIPT_MODULE)
 
 
 def is_scripted_python(value: Any) -> bool:
@@ -428,3 +651,8 @@ def why_operations_are_intercepted() -> str | None:
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
         return "saved-tensor hooks are active (checkpointing, for instance)"
     return None
+
+
+def dispatch_modes_active() -> bool:
+    """Whether something traces or watches the operations of this thread: a torch dispatch mode."""
+    return torch._C._len_torch_dispatch_stack() > 0

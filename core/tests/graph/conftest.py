@@ -30,6 +30,7 @@ class FakeCapture:
     settings: Settings = field(default_factory=Settings)
     roots: SourceRoots = field(default_factory=SourceRoots)
     effects: Effects = field(default_factory=Effects)
+    is_whole: bool = False
 
     def __post_init__(self) -> None:
         self.guards = GuardSet(self.roots)
@@ -66,6 +67,9 @@ class FakeTx:
         raise GraphBreak(kind, detail)
 
     def is_in_try(self) -> bool:
+        return False
+
+    def is_in_cleanup(self) -> bool:
         return False
 
     def raise_(self, kind: type[BaseException], *args: Any) -> NoReturn:

@@ -24,6 +24,7 @@ from .torch_compat import (
     tracing_context,
     use_boxed_calls,
 )
+from .unused_results import first_results, with_unused_results
 
 Partition: TypeAlias = Literal["default", "min_cut"] | Callable[..., Any]
 """How saved values are chosen: `"default"` saves what the forward made, `"min_cut"` recomputes to save memory."""
@@ -42,7 +43,8 @@ def aot_compile(
 ) -> CompiledGraph:
     """Compile a graph through AOTAutograd.
 
-    Works inside the caller's tracing context, or makes one where there is none.
+    Works inside the caller's tracing context, or makes one where there is none. Operations whose results nobody uses
+    stay in the forward graph: they may draw random numbers, or fail.
 
     Args:
         graph: The graph, its output a tuple.
@@ -61,9 +63,11 @@ def aot_compile(
         ValueError: An unknown name for `partition`.
     """
     with compile_context(example_inputs) as fake_mode:
+        inputs = [as_fake(fake_mode, value) for value in example_inputs]
+        complete, count = with_unused_results(graph, inputs, fake_mode)
         compiled: CompiledGraph = aot_module_simplified(
-            graph,
-            [as_fake(fake_mode, value) for value in example_inputs],
+            complete,
+            inputs,
             fw_compiler=boxed_compiler(fw_compiler),
             bw_compiler=boxed_compiler(bw_compiler or fw_compiler),
             inference_compiler=boxed_compiler(inference_compiler or fw_compiler),
@@ -71,7 +75,7 @@ def aot_compile(
             decompositions=None if decompositions is None else dict(decompositions),
             keep_inference_input_mutations=keep_inference_input_mutations,
         )
-    return compiled
+    return compiled if complete is graph else first_results(compiled, count)
 
 
 def _partition_function(partition: Partition) -> Callable[..., Any]:

@@ -24,6 +24,7 @@ from graphwright.variables.container import ContainerVariable, try_snapshot
 from graphwright.variables.method_table import index_value, run_model
 from graphwright.variables.sequence import SliceVariable, as_tuple, slice_value
 from graphwright.variables.standin import formattable
+from graphwright.variables.symbolic import is_symbolic, symbolic_operator
 
 VTs = list[VariableTracker]
 Op = Any
@@ -78,6 +79,14 @@ UNARY: dict[Op, tuple[str, str]] = {
 
 
 # ------------------------------------------------------------------ rules
+
+
+@register_operator_rule(5)
+def _symbolic(tx: Tx, op: Op, operands: VTs) -> VariableTracker | None:
+    """Numbers that vary stay numbers that vary, where torch computes them as Python does."""
+    if not any(is_symbolic(v) for v in operands):
+        return None
+    return symbolic_operator(tx, op, operands)
 
 
 @register_operator_rule(10)

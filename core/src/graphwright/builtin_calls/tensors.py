@@ -13,6 +13,7 @@ from graphwright.variables.base import Kwargs, Tx, VariableTracker
 from graphwright.variables.graph_argument import is_graph_argument
 from graphwright.variables.sequence import DequeVariable, ListVariable
 from graphwright.variables.tensor import TensorVariable
+from graphwright.variables.tensor_subclass import SubclassTensorVariable, call_overridden
 
 _INPLACE: dict[Any, Any] = {
     operator.iadd: operator.add,
@@ -60,6 +61,8 @@ def tensor_operator(tx: Tx, fn: Operator, args: Sequence[VariableTracker]) -> Va
         None where tensors have no say: no tensor among the operands, or one that torch leaves to the other operand.
     """
     values = [a.realize() for a in args]
+    if any(isinstance(v, SubclassTensorVariable) for v in values):
+        return call_overridden(tx, fn, values, {})
     if not any(isinstance(v, TensorVariable) for v in values):
         return None
     left = values[0]

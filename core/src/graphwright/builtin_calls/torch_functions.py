@@ -18,21 +18,10 @@ from graphwright.variables.tensor import TensorVariable
 
 VTs = list[VariableTracker]
 HIGHER_ORDER = (
-    torch.utils.checkpoint.checkpoint,
     torch.utils.checkpoint.checkpoint_sequential,
-    torch.vmap,
-    torch.func.vmap,
-    torch.func.grad,
-    torch.func.grad_and_value,
     torch.func.vjp,
-    torch.func.jvp,
-    torch.func.jacrev,
-    torch.func.jacfwd,
-    torch.func.hessian,
     torch.func.linearize,
-    torch.func.functional_call,
     torch.func.functionalize,
-    torch.cond,
     torch.while_loop,
     torch.autograd.functional.jacobian,
     torch.autograd.functional.hessian,

@@ -81,6 +81,10 @@ class CodeBuilder(Emitter):
         """Empty a cell or free variable."""
         self._emit("DELETE_DEREF", name)
 
+    def make_cell(self, name: str) -> None:
+        """Make the cell of one of the `late_cells`, around the value of the argument of that name, if it is one."""
+        self._emit("MAKE_CELL", name)
+
     def load_closure(self, name: str) -> None:
         """Push the cell object of a cell or free variable."""
         self._slots.cell("load_closure", name)

@@ -34,6 +34,8 @@ class Emitter:
             over the value of an argument of that name.
         cell_arguments: Names of arguments whose value is already a cell object; `load_deref` and its like then act
             on that cell. This is how code that goes on in the middle of another frame gets that frame's cells.
+        late_cells: Names like `cellvars`, whose cells `make_cell` makes, on the one path that needs them. Until then
+            only an argument of that name has a value, and no instruction here reaches it.
     """
 
     def __init__(
@@ -48,8 +50,9 @@ class Emitter:
         *,
         cellvars: Sequence[str] = (),
         cell_arguments: Sequence[str] = (),
+        late_cells: Sequence[str] = (),
     ) -> None:
-        all_cells = (*cell_arguments, *cellvars)
+        all_cells = (*cell_arguments, *cellvars, *late_cells)
         _refuse_repeated("arguments", arguments)
         _refuse_repeated("cells and free variables", (*all_cells, *freevars))
         _refuse_repeated("arguments and free variables", (*arguments, *freevars))
@@ -62,12 +65,13 @@ class Emitter:
             name, qualname, filename, firstlineno, tuple(arguments), tuple(freevars), all_cells, flags
         )
         self._slots = VariableSlots(all_cells, tuple(freevars))
+        self.late_cells = frozenset(late_cells)
         self._items: list[Item] = []
         self._placed: set[Label] = set()
         self._regions: list[Region] = []
         self._stack = StackTracker()
         self._location = line_location(firstlineno)
-        self._emit_prologue(cellvars)
+        self._emit_prologue(cellvars, cell_arguments)
 
     # --- Positions in the user's source
 
@@ -176,7 +180,7 @@ class Emitter:
 
     # --- Inside
 
-    def _emit_prologue(self, cellvars: Sequence[str]) -> None:
+    def _emit_prologue(self, cellvars: Sequence[str], cell_arguments: Sequence[str]) -> None:
         # CPython recognises frames that have not started by COPY_FREE_VARS being first.
         if self._header.freevars:
             self._emit("COPY_FREE_VARS", len(self._header.freevars))
@@ -188,6 +192,20 @@ class Emitter:
             self._emit("RETURN_GENERATOR")
             self._emit("POP_TOP")
         self._emit("RESUME", 0)
+        self._note_given_cells(cell_arguments)
+
+    def _note_given_cells(self, cell_arguments: Sequence[str]) -> None:
+        """Let `locals()` and `super()` look into cells that are given: they look for MAKE_CELL before the current place.
+
+        Nothing runs it. Source: CPython, `Objects/frameobject.c`, `_PyFrame_OpAlreadyRan`.
+        """
+        if not cell_arguments:
+            return
+        after = Label("after the cells")
+        self._emit("JUMP_FORWARD", after)
+        for cell in cell_arguments:
+            self._emit("MAKE_CELL", cell)
+        self.label(after)
 
     def _emit(self, opname: str, value: object = None) -> None:
         operand = written_operand(opname, value, self._slots)

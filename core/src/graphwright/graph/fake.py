@@ -15,7 +15,8 @@ from graphwright.torch_compat import (
     DATA_DEPENDENT_ERRORS,
     UNSUPPORTED_FAKE_ERRORS,
     FakeTensorConverter,
-    FakeTensorMode,
+    NotingFakeMode,
+    SymbolicLayout,
     fake_of,
     new_fake_mode,
     storage_key,
@@ -33,19 +34,25 @@ class FakeFailure(Exception):
 
 
 class FakeValues:
-    """The fake tensor mode of one capture."""
+    """The fake tensor mode of one capture; see `new_fake_mode` for the arguments."""
 
-    def __init__(self) -> None:
-        self.mode: FakeTensorMode = new_fake_mode()
+    def __init__(self, *, values: bool = False, sizes: bool = False) -> None:
+        self.mode: NotingFakeMode = new_fake_mode(values=values, sizes=sizes)
 
     def of_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         """The fake of a real tensor; views and aliases share storages."""
         return fake_of(self.mode, tensor)
 
-    def fresh(self) -> Callable[[torch.Tensor], torch.Tensor]:
-        """A maker of fakes that remembers nothing of the fakes made so far."""
+    def fresh(self) -> Callable[[torch.Tensor, SymbolicLayout | None], torch.Tensor]:
+        """A maker of fakes that remembers nothing of the fakes made so far; a layout gives the symbols of before."""
         converter = FakeTensorConverter()
-        return lambda tensor: fake_of(self.mode, tensor, converter)
+
+        def make(tensor: torch.Tensor, layout: SymbolicLayout | None) -> torch.Tensor:
+            if layout is not None:
+                return layout.fake_of(self.mode, tensor, converter)
+            return fake_of(self.mode, tensor, converter)
+
+        return make
 
     def run(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], what: str) -> Any:
         """Run an operation on fake values.

@@ -12,7 +12,8 @@ from torch import fx
 
 from graphwright.exc import BackendCompilerFailed
 from graphwright.graph.ambient_state import AmbientState, process_state_kept, under
-from graphwright.graph.output_graph import FinishedGraph
+from graphwright.graph.fake import tensors_in
+from graphwright.graph.output_graph import FinishedGraph, GraphInput
 from graphwright.torch_compat import TracingContext, onednn_off, quiet_grad_access, tracing
 
 GraphFunction = Callable[..., Sequence[Any]]
@@ -63,7 +64,7 @@ def call_backend(backend: CompilingBackend, graph: FinishedGraph, context: Traci
             state.enter_context(process_state_kept())
             state.enter_context(under(graph.entry_state))
             state.enter_context(tracing(context))
-            state.enter_context(quiet_grad_access(*graph.example_inputs))
+            state.enter_context(quiet_grad_access(*tensors_in(graph.example_inputs)))
             if _trains_lstm(module, graph.example_inputs):
                 state.enter_context(onednn_off())
             compiled = backend.compile(module, _examples_for(backend, graph))
@@ -78,18 +79,20 @@ def call_backend(backend: CompilingBackend, graph: FinishedGraph, context: Traci
 def _examples_for(backend: CompilingBackend, graph: FinishedGraph) -> Sequence[Any]:
     """Fakes; or the real inputs for a plain callable, which may run the graph on them, as under `torch.compile`.
 
-    Where the graph writes to its inputs it gets fakes all the same: running the graph must not change them twice.
+    Where the graph writes to its inputs it gets fakes all the same: running the graph must not change them twice. And
+    where sizes vary: only fakes tell that.
     """
     entries = graph.inputs
     unchanged = all(e.fake is example for e, example in zip(entries, graph.example_inputs, strict=True))
-    if backend.takes_real_inputs and unchanged:
-        return [entry.tensor for entry in entries]
+    tensors = [entry for entry in entries if isinstance(entry, GraphInput) and entry.symbols is None]
+    if backend.takes_real_inputs and unchanged and len(tensors) == len(entries):
+        return [entry.tensor for entry in tensors]
     return graph.example_inputs
 
 
 def _trains_lstm(module: fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
     """Whether AOTAutograd would meet oneDNN's fused LSTM, for which it builds a backward graph that fails when run."""
-    return any(example.requires_grad for example in example_inputs) and any(
+    return any(example.requires_grad for example in tensors_in(example_inputs)) and any(
         node.op == "call_function" and getattr(node.target, "__name__", "") == "lstm" for node in module.graph.nodes
     )
 
@@ -107,6 +110,29 @@ def restoring_state(function: GraphFunction) -> GraphFunction:
             return function(*inputs)
         except BaseException:
             before.install()
+            raise
+
+    return call_graph
+
+
+def random_generators(graph: FinishedGraph) -> list[torch.Generator]:
+    """The generators that a graph's operations may draw from: those of the CPU and of the devices of its tensors."""
+    nodes = graph.module.graph.nodes if graph.module is not None else ()
+    devices = {tensor.device for node in nodes for tensor in tensors_in(node.meta.get("example_value"))}
+    others = sorted((d.type, d.index or 0) for d in devices if d.type not in ("cpu", "meta"))
+    return [torch.default_generator, *(torch.get_device_module(kind).default_generators[i] for kind, i in others)]
+
+
+def restoring_random_state(function: GraphFunction, generators: Sequence[torch.Generator]) -> GraphFunction:
+    """The function, leaving random state as it was where it fails: the call is going to run again, in eager."""
+
+    def call_graph(*inputs: Any) -> Sequence[Any]:
+        before = [generator.get_state() for generator in generators]
+        try:
+            return function(*inputs)
+        except Exception:
+            for generator, state in zip(generators, before, strict=True):
+                generator.set_state(state)
             raise
 
     return call_graph

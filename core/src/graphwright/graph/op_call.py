@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,7 +12,9 @@ from torch import fx
 import graphwright.graph_breaks as gb
 from graphwright.exc import NotProxyable
 from graphwright.graph.fake import TensorWatch, fake_argument, partly_overlap, tensors_in
+from graphwright.torch_compat import SYMBOLIC_TYPES, bind_fresh_symbols
 from graphwright.variables.base import Args, Kwargs, Tx, VariableTracker, realize_all
+from graphwright.variables.dict import DictVariable
 from graphwright.variables.graph_argument import check_generator, graph_argument
 from graphwright.variables.op_traits import (
     changes_metadata,
@@ -25,7 +27,9 @@ from graphwright.variables.op_traits import (
     written_by_kernel,
 )
 from graphwright.variables.sequence import ListVariable, TupleVariable, is_structseq
+from graphwright.variables.symbolic import needs_node, wrap_number
 from graphwright.variables.tensor import TensorVariable
+from graphwright.variables.tensor_subclass import call_overridden, holds_override
 
 if TYPE_CHECKING:
     from graphwright.graph.output_graph import OutputGraph
@@ -42,10 +46,12 @@ def call_op(output: OutputGraph, tx: Tx, kind: str, target: Any, args: Args, kwa
         named = {k: graph_argument(v.realize()) for k, v in kwargs.items()}
     except NotProxyable as error:
         tx.graph_break(gb.UNSUPPORTED_TORCH, f"{what}: {error}")
+    if holds_override((proxies, named)):
+        method = target if kind == "call_method" else None
+        return call_overridden(tx, target, args, kwargs, method=method)
     if named.get("requires_grad") is True:
         tx.graph_break(gb.BACKWARD_INSIDE, f"{what} makes a tensor that asks for gradients in the middle of a graph")
-    if may_fail_by_values(what, proxies) and tx.is_in_try():
-        tx.graph_break(gb.DATA_DEPENDENT_VALUE, f"{what} in a try statement: whether it fails depends on values")
+    _check_failing(output, tx, what, proxies, named)
     fakes, fake_named = fake_argument(proxies), fake_argument(named)
     _check_metadata(output, tx, what, fakes)
     watch = TensorWatch([*tensors_in(fakes), *tensors_in(fake_named)])
@@ -60,10 +66,11 @@ def call_op(output: OutputGraph, tx: Tx, kind: str, target: Any, args: Args, kwa
     _check_inputs_kept(output, tx, what, watch)
     effectful = bool(written) or changes_metadata(what) or is_effectful(what, target)
     if not effectful and _needs_no_node(output, result):
-        return _wrap(output, tx, result, None)
+        return wrap_result(output, tx, result, None)
     removable = not effectful and is_removable(what, target, watch.tensors)
     node = output.create_node(kind, target, proxies, named, result, removable=removable)
-    return _wrap(output, tx, result, node)
+    bind_fresh_symbols(output.shape_env, node, result)
+    return wrap_result(output, tx, result, node)
 
 
 def _method(name: str) -> Callable[..., Any]:
@@ -75,10 +82,39 @@ def _method(name: str) -> Callable[..., Any]:
 
 def _needs_no_node(output: OutputGraph, result: Any) -> bool:
     """Whether nothing new is in the result: Python values, and tensors that have a variable already."""
-    return all(output.variable_of(t) is not None for t in tensors_in(result))
+    return all(output.variable_of(t) is not None for t in tensors_in(result)) and not any(map(needs_node, _leaves(result)))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """What is in nested tuples and lists."""
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield value
 
 
 # ---------------------------------------------------------------- what may not be done
+
+
+def _check_failing(output: OutputGraph, tx: Tx, what: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Break before an operation that may fail when the graph runs, where the failure would then come too late.
+
+    A call whose graph failed runs again in eager; but not when the graph has written to something already. Then what
+    the program did before, which is replayed after the graph, would be lost. `with` and `finally` change back, as a
+    rule, what was changed for them.
+    """
+    if kwargs.get("alpha") is True or kwargs.get("alpha") is False:
+        tx.graph_break(gb.TORCH_OP_FAILED, f"{what} gets a bool as alpha, which kernels refuse and fakes do not")
+    if not may_fail_by_values(what, args):
+        return
+    if tx.is_in_try():
+        tx.graph_break(gb.DATA_DEPENDENT_VALUE, f"{what} in a try statement: whether it fails depends on values")
+    capture = tx.capture
+    if capture.is_whole or capture.effects.is_empty() or output.is_repeatable() or tx.is_in_cleanup():
+        return
+    detail = f"{what} may fail for its tensors' values, when tensors and Python objects have been changed"
+    tx.graph_break(gb.DATA_DEPENDENT_VALUE, detail)
 
 
 def _check_metadata(output: OutputGraph, tx: Tx, what: str, fakes: tuple[Any, ...]) -> None:
@@ -114,12 +150,19 @@ def _check_overlap(tx: Tx, what: str, written: Sequence[torch.Tensor], watch: Te
 # ---------------------------------------------------------------- results
 
 
-def _wrap(output: OutputGraph, tx: Tx, result: Any, node: fx.Node | None) -> VariableTracker:
+def wrap_result(output: OutputGraph, tx: Tx, result: Any, node: fx.Node | None) -> VariableTracker:
     """The variable of a result; `node` is where its tensors come from, None when all of them are known."""
     if isinstance(result, torch.Tensor):
         return _wrap_tensor(output, result, node)
+    if isinstance(result, SYMBOLIC_TYPES):
+        return wrap_number(tx, result, node)
     if isinstance(result, torch.Size):
         return TupleVariable([tx.wrap(v) for v in result], cls=torch.Size)
+    if type(result) is dict and all(type(key) is str for key in result):
+        made = DictVariable.new()
+        for key, value in result.items():
+            made.store(tx, tx.wrap(key), _wrap_item(output, tx, node, key, value))
+        return made
     if isinstance(result, (tuple, list)):
         items = [_wrap_item(output, tx, node, i, v) for i, v in enumerate(result)]
         return _wrap_sequence(tx, type(result), items)
@@ -132,13 +175,15 @@ def _wrap_tensor(output: OutputGraph, fake: torch.Tensor, node: fx.Node | None) 
         return known
     if node is None:
         raise AssertionError("a tensor without variable comes from a node")
+    output.numbers.know_sizes(fake, node)
     return output.remember(TensorVariable(node, fake))
 
 
-def _wrap_item(output: OutputGraph, tx: Tx, node: fx.Node | None, index: int, item: Any) -> VariableTracker:
-    if node is not None and any(output.variable_of(t) is None for t in tensors_in(item)):
+def _wrap_item(output: OutputGraph, tx: Tx, node: fx.Node | None, index: int | str, item: Any) -> VariableTracker:
+    new = any(output.variable_of(t) is None for t in tensors_in(item)) or any(map(needs_node, _leaves(item)))
+    if node is not None and new:
         node = output.create_node("call_function", operator.getitem, (node, index), {}, item, removable=True)
-    return _wrap(output, tx, item, node)
+    return wrap_result(output, tx, item, node)
 
 
 def _wrap_sequence(tx: Tx, cls: type, items: list[VariableTracker]) -> VariableTracker:

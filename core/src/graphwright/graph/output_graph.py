@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import operator
 import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,19 +15,35 @@ from torch import fx
 
 import graphwright.graph_breaks as gb
 from graphwright.graph.ambient_state import AmbientState, StateCall
+from graphwright.graph.bodies import Bodies, ClosedBody
 from graphwright.graph.dead_nodes import remove_dead_nodes
 from graphwright.graph.fake import FakeFailure, FakeValues, layout_of
-from graphwright.graph.op_call import call_op
+from graphwright.graph.number_nodes import NumberNodes
+from graphwright.graph.op_call import call_op, wrap_result
 from graphwright.graph_breaks import GraphBreakKind
+from graphwright.shapes.algebra import NotExpressible
+from graphwright.shapes.policy import ShapePolicy
+from graphwright.shapes.symbols import SymbolTable
 from graphwright.sources import Source
 from graphwright.torch_compat import (
+    DATA_DEPENDENT_ERRORS,
+    ShapeEnv,
+    SymbolicLayout,
     TracingContext,
+    bind_fresh_symbols,
+    count_of_assumptions,
+    expression_of,
     is_functorch_wrapped,
+    outside_transforms,
     set_grad_enabled,
+    shape_env_of,
+    simplified,
     storage_key,
     tensor_version,
+    varies,
 )
 from graphwright.variables.base import Args, Kwargs, Tx, VariableTracker
+from graphwright.variables.op_traits import is_repeatable
 from graphwright.variables.tensor import TensorVariable
 
 PLAIN_TENSOR_TYPES = (torch.Tensor, torch.nn.Parameter)
@@ -43,6 +61,7 @@ class GraphInput:
     layout: tuple[Any, ...]
     version: int
     requires_grad: bool
+    symbols: SymbolicLayout | None = None
 
     def layout_changed(self) -> bool:
         """Whether the trace changed sizes, strides or storage."""
@@ -57,6 +76,15 @@ class GraphInput:
         )
 
 
+@dataclass(eq=False)
+class NumberInput:
+    """A placeholder and the number from outside that it stands for."""
+
+    node: fx.Node
+    source: Source
+    fake: torch.SymInt | torch.SymFloat
+
+
 @dataclass(frozen=True)
 class FinishedGraph:
     """What the backend gets, and which inputs the call needs.
@@ -64,17 +92,22 @@ class FinishedGraph:
     Attributes:
         module: the graph, or None when it computes nothing.
         inputs: the inputs, in the order of the placeholders.
-        example_inputs: a fake for each input, as it was at entry.
+        example_inputs: a fake for each tensor, as it was at entry, and a symbolic int for each int.
+        is_repeatable: calling the graph changes nothing but random state: it writes to no input, and calls nothing that
+            is unknown.
+        draws_random: whether it may draw random numbers.
         changes_state: the graph sets global state on its way, and restores it at its end.
         state_calls: what brings the thread from the state at entry to the program's state at the graph's end.
     """
 
     name: str
     module: fx.GraphModule | None
-    inputs: list[GraphInput]
-    example_inputs: list[torch.Tensor]
+    inputs: list[GraphInput | NumberInput]
+    example_inputs: list[torch.Tensor | torch.SymInt]
     n_outputs: int
     entry_state: AmbientState
+    is_repeatable: bool
+    draws_random: bool
     changes_state: bool
     state_calls: list[StateCall]
 
@@ -85,13 +118,21 @@ class OutputGraph:
     Args:
         location: gives the text of the user's position for `stack_trace`, or an empty string.
         module_stack: gives the modules being called, for `nn_module_stack`.
+        shapes: says which sizes and numbers become symbols.
     """
 
     def __init__(
-        self, location: Callable[[], str] = str, module_stack: Callable[[], dict[str, Any]] | None = None
+        self,
+        location: Callable[[], str] = str,
+        module_stack: Callable[[], dict[str, Any]] | None = None,
+        shapes: ShapePolicy | None = None,
     ) -> None:
         self.graph = fx.Graph()
-        self.fakes = FakeValues()
+        self.bodies = Bodies(self.graph)
+        self.shapes = shapes or ShapePolicy(automatic=False)
+        self.fakes = FakeValues(values=self.shapes.captures_values, sizes=self.shapes.captures_sizes)
+        self.symbols = SymbolTable(shape_env_of(self.fakes.mode))
+        self.numbers = NumberNodes(self, self._node_of_symbol)
         self.tracing_context = TracingContext(self.fakes.mode)
         self.inputs: list[GraphInput] = []
         self.op_count = 0
@@ -99,6 +140,7 @@ class OutputGraph:
         self.entry_state = AmbientState.current()
         self.location = location
         self.module_stack = module_stack
+        self.number_inputs: list[NumberInput] = []
         self._input_of_tensor: dict[int, GraphInput] = {}
         self._input_of_fake: dict[int, GraphInput] = {}
         self._variables: dict[int, TensorVariable] = {}
@@ -118,17 +160,28 @@ class OutputGraph:
             return self._variables[id(known.fake)]
         check_plain(tx, tensor, source)
         try:
-            fake = self.fakes.of_tensor(tensor)
+            with outside_transforms():
+                fake, symbols = self._fake_of_input(tensor, source)
         except Exception as error:  # noqa: BLE001  a tensor that cannot be faked stays in the interpreter
             tx.graph_break(gb.UNSUPPORTED_VALUE, f"tensor {source} has no fake stand-in: {error}")
-        tx.capture.guards.add(source, "tensor", tensor, None)
+        varying = tuple(dim for dim, size in enumerate(fake.shape) if varies(size))
+        tx.capture.guards.add(source, "tensor", tensor, varying or None)
         node = self._placeholder(source, fake)
-        entry = GraphInput(node, source, tensor, fake, layout_of(fake), tensor_version(fake), fake.requires_grad)
+        bind_fresh_symbols(self.shape_env, node, fake)
+        entry = GraphInput(
+            node, source, tensor, fake, layout_of(fake), tensor_version(fake), fake.requires_grad, symbols
+        )
         self.inputs.append(entry)
         self._input_of_tensor[id(tensor)] = self._input_of_fake[id(fake)] = entry
         return self.remember(TensorVariable(node, fake, source, tensor))
 
-    def _placeholder(self, source: Source, fake: torch.Tensor) -> fx.Node:
+    def _fake_of_input(self, tensor: torch.Tensor, source: Source) -> tuple[torch.Tensor, SymbolicLayout | None]:
+        plan = self.shapes.plan(source, tensor)
+        if plan.is_static:
+            return self.fakes.of_tensor(tensor), None
+        return self.symbols.fake_of_tensor(self.fakes.mode, tensor, source, plan)
+
+    def _placeholder(self, source: Source, fake: torch.Tensor | torch.SymInt | torch.SymFloat) -> fx.Node:
         name = re.sub(r"[\W_]+", "_", str(source)).lower()
         with self.graph.inserting_after(self._last_placeholder):
             node = self.graph.create_node("placeholder", name, (), {}, name=name)
@@ -137,6 +190,62 @@ class OutputGraph:
         node.meta["source"] = str(source)
         self._last_placeholder = node
         return node
+
+    # ---------------------------------------------------------------- numbers
+
+    @property
+    def shape_env(self) -> ShapeEnv:
+        """What is known and assumed of symbols."""
+        return self.symbols.shape_env
+
+    def _node_of_symbol(self, symbol: Any) -> fx.Node:
+        """The node that gives a symbol's value, made at its first use."""
+        place = self.symbols.place_of(symbol)
+        if place is None:
+            raise NotExpressible(f"{symbol} is known only inside the graph")
+        if place.kind in ("int", "float"):
+            return self.number_input(place.source)
+        entry = next(entry for entry in self.inputs if entry.source is place.source)
+        method, index = ("storage_offset", ()) if place.kind == "offset" else (place.kind, (place.index,))
+        size = getattr(entry.fake, method)(*index)
+        return self.create_node("call_method", method, (entry.node, *index), {}, size, removable=True)
+
+    def number_input(self, source: Source) -> fx.Node:
+        """The placeholder of a number from outside that is a symbol already."""
+        known = next((entry.node for entry in self.number_inputs if entry.source is source), None)
+        if known is not None:
+            return known
+        number = self.symbols.number_at(source)
+        node = self._placeholder(source, number)
+        self.number_inputs.append(NumberInput(node, source, number))
+        return node
+
+    def known_value(self, number: torch.SymInt) -> int | None:
+        """The value of a number that is fixed by now, else None."""
+        expr = simplified(self.shape_env, expression_of(number))
+        return int(expr) if isinstance(expr, int) or expr.is_Integer else None
+
+    def fix_number(self, number: torch.SymInt | torch.SymFloat) -> Any:
+        """The value of a symbolic number, an int or a float; the entry then serves calls with this value only."""
+        with self._noting_assumptions():
+            return int(number) if isinstance(number, torch.SymInt) else float(number)
+
+    def decide(self, tx: Tx, question: Any) -> bool:
+        """The answer to a question about symbolic numbers; the entry then serves calls with this answer only."""
+        try:
+            with self._noting_assumptions():
+                return bool(question)
+        except DATA_DEPENDENT_ERRORS:
+            tx.graph_break(gb.DATA_DEPENDENT_BRANCH, f"whether {question} is known only when the graph runs")
+
+    @contextlib.contextmanager
+    def _noting_assumptions(self) -> Iterator[None]:
+        """Remember where the program is when something is assumed of symbols."""
+        before = count_of_assumptions(self.shape_env)
+        yield
+        after = count_of_assumptions(self.shape_env)
+        if after > before:
+            self.symbols.note_assumptions(range(before, after), self.location())
 
     def input_of(self, fake: torch.Tensor) -> GraphInput | None:
         """The input that a fake stands for, if any."""
@@ -155,7 +264,7 @@ class OutputGraph:
         removable: bool = False,
     ) -> fx.Node:
         """Append a node; `removable` says that it may go when nobody uses it."""
-        node = self.graph.create_node(op, target, args, kwargs)
+        node = self.bodies.graph.create_node(op, target, self.bodies.lifted(args), self.bodies.lifted(kwargs))
         self.op_count += 1
         meta = node.meta
         meta["example_value"] = fake_result
@@ -174,7 +283,8 @@ class OutputGraph:
     def run_fake(self, tx: Tx, function: Callable[..., Any], *args: Any, what: str = "") -> Any:
         """Run a function on fake values; breaks the graph where that cannot be done."""
         try:
-            return self.fakes.run(function, args, {}, what or getattr(function, "__name__", repr(function)))
+            with self._noting_assumptions():
+                return self.fakes.run(function, args, {}, what or getattr(function, "__name__", repr(function)))
         except FakeFailure as failure:
             tx.graph_break(failure.kind, failure.detail)
 
@@ -189,17 +299,47 @@ class OutputGraph:
 
     def set_state(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function that sets global state, now and again in the graph."""
-        last = next(iter(reversed(self.graph.nodes)), None)
+        last = next(iter(reversed(self.bodies.graph.nodes)), None)
         if function is set_grad_enabled:
             if args[0] is torch.is_grad_enabled():
                 return None
             # Two switches with nothing in between: `with torch.no_grad(): pass`.
             if last is not None and last.target is set_grad_enabled:
-                self.graph.erase_node(last)
+                self.bodies.graph.erase_node(last)
                 return function(*args)
         result = function(*args)
         self.create_node("call_function", function, args, {}, result).meta["sets_state"] = True
         return result
+
+    # ---------------------------------------------------------------- bodies
+
+    def close_body(self, result: Any) -> ClosedBody:
+        """End the innermost body with what it returns: a structure of nodes and literals."""
+        closed = self.bodies.close(result, self._removable)
+        inside = closed.module.graph
+        for key in [key for key, variable in self._variables.items() if variable.node.graph is inside]:
+            del self._variables[key]
+        return closed
+
+    def body_node(self, body: fx.GraphModule) -> fx.Node:
+        """The node that stands for a finished body, as an argument of other nodes."""
+        return self.create_node("get_attr", self.bodies.attach(body), (), {}, None)
+
+    def call_with_body(self, tx: Tx, target: Any, args: tuple[Any, ...], result: Any) -> VariableTracker:
+        """Put a call that takes bodies into the graph; its result on fakes is known already."""
+        return wrap_result(self, tx, result, self.create_node("call_function", target, args, {}, result))
+
+    def take_over(self, made: Sequence[TensorVariable], node: fx.Node) -> None:
+        """Let tensors that a body made be the items of what a node gives."""
+        for index, variable in enumerate(made):
+            args = (node, index)
+            variable.node = self.create_node("call_function", operator.getitem, args, {}, variable.fake, removable=True)
+            self.remember(variable)
+
+    @staticmethod
+    def ambient_state() -> AmbientState:
+        """Grad mode and autocast of this thread now."""
+        return AmbientState.current()
 
     # ---------------------------------------------------------------- what is known of fakes
 
@@ -214,6 +354,7 @@ class OutputGraph:
 
     def note_written(self, tensors: Sequence[torch.Tensor]) -> None:
         """Record that these tensors' values changed in place."""
+        self.bodies.note_written(tensors)
         self._written_storages.update(key for t in tensors if (key := storage_key(t)) is not None)
 
     def storage_groups(self) -> list[int]:
@@ -237,6 +378,10 @@ class OutputGraph:
         }
         return [entry for entry, group in zip(self.inputs, groups, strict=True) if group in written]
 
+    def is_repeatable(self) -> bool:
+        """Whether what is in the graph so far can run again after it failed, from the same random state."""
+        return all(is_repeatable(node) for node in self.graph.nodes) and not self.mutated_inputs()
+
     # ---------------------------------------------------------------- the end
 
     def finish(self, outputs: Sequence[fx.Node], name: str | None = None, n: int = 0) -> FinishedGraph:
@@ -251,16 +396,18 @@ class OutputGraph:
         name = name or graph_name(n)
         self.graph.output(tuple(outputs))
         remove_dead_nodes(self.graph, self._removable)
-        used = [entry for entry in self.inputs if entry.node.users]
+        every: list[GraphInput | NumberInput] = [*self.inputs, *self.number_inputs]
+        entries = {entry.node: entry for entry in every}
+        used = [entries[node] for node in self.graph.nodes if node.op == "placeholder" and node.users]
         examples = self._example_inputs(used)
-        for entry in self.inputs:
-            if not entry.node.users:
-                self.graph.erase_node(entry.node)
+        for node in entries:
+            if not node.users:
+                self.graph.erase_node(node)
         nodes = [node for node in self.graph.nodes if node.op not in ("placeholder", "output")]
         changes_state = any("sets_state" in node.meta for node in nodes)
         # An operation nobody sees the result of still counts: it may print, draw numbers, or fail.
         empty = all("sets_state" in node.meta for node in nodes)
-        module = None if empty else fx.GraphModule(torch.nn.Module(), self.graph, class_name="GraphModule")
+        module = None if empty else fx.GraphModule(self.bodies.root, self.graph, class_name="GraphModule")
         return FinishedGraph(
             name,
             module,
@@ -268,17 +415,21 @@ class OutputGraph:
             examples,
             len(outputs),
             self.entry_state,
+            self.is_repeatable(),
+            self.fakes.mode.drew_random,
             changes_state,
             exit_state.calls_from(self.entry_state),
         )
 
-    def _example_inputs(self, used: list[GraphInput]) -> list[torch.Tensor]:
+    def _example_inputs(self, used: list[GraphInput | NumberInput]) -> list[Any]:
         """Fakes with the metadata of the entry: those that the trace changed, and their aliases, are made anew."""
         mutated = {id(entry) for entry in self.mutated_inputs()}
         fresh = self.fakes.fresh()
-        examples = []
+        examples: list[Any] = []
         for entry in used:
-            example = fresh(entry.tensor) if id(entry) in mutated else entry.fake
+            example: Any = entry.fake
+            if isinstance(entry, GraphInput) and id(entry) in mutated:
+                example = fresh(entry.tensor, entry.symbols)
             entry.node.meta["example_value"] = example
             examples.append(example)
         return examples

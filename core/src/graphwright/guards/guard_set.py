@@ -6,10 +6,11 @@ A check is the tuple that the native tree takes: ``("type", T)``, ``("id", obj)`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from graphwright.shapes.shape_guards import ShapeRelation
 from graphwright.sources import Source, SourceRoots
 
 Check = tuple[Any, ...]
@@ -25,6 +26,8 @@ class Guard:
 
     def __str__(self) -> str:
         kind, *rest = self.check
+        if kind == "shape":
+            return self.source
         if kind == "tensor":
             example = rest[0]
             return (
@@ -45,6 +48,7 @@ class GuardSet:
         self._same: list[tuple[Source, Source]] = []
         self._distinct: dict[frozenset[Source], None] = {}
         self._storages: list[tuple[list[Source], list[int], list[int]]] = []
+        self._shapes: list[ShapeRelation] = []
 
     def touch(self, source: Source) -> None:
         """Require that the source can be fetched at all."""
@@ -72,6 +76,10 @@ class GuardSet:
         low = [offset & 0x7FFFFFFF if offset >= 0 else -1 for offset in offsets]
         self._storages.append((sources, groups, low))
 
+    def shapes(self, relations: list[ShapeRelation]) -> None:
+        """Require what a capture assumed of sizes and numbers that vary."""
+        self._shapes.extend(relations)
+
     def __iter__(self) -> Iterator[Guard]:
         for source, checks in self._checks.items():
             for check in checks:
@@ -81,6 +89,8 @@ class GuardSet:
         for pair in self._distinct:
             first, second = sorted(map(str, pair))
             yield Guard(first, ("not the same as", second))
+        for relation in self._shapes:
+            yield Guard(relation.text, ("shape",))
 
     def native_spec(self, fetched: list[Source]) -> tuple[list[NodeSpec], int, list[tuple[Any, ...]]]:
         """Roots, number of slots and relations for `_native.GuardTree`.
@@ -99,6 +109,7 @@ class GuardSet:
         relations += [("distinct", tuple(slot(s) for s in pair)) for pair in self._distinct]
         for some, groups, offsets in self._storages:
             relations.append(("storages", tuple(slot(s) for s in some), tuple(groups), tuple(offsets)))
+        relations += [_shape_spec(relation, slot) for relation in self._shapes]
         needed: set[Source] = set()
         for source in [*self._checks, *slots]:
             step: Source | None = source
@@ -111,6 +122,12 @@ class GuardSet:
     def _node(self, source: Source, needed: set[Source], slots: dict[Source, int]) -> NodeSpec:
         children = [self._node(c, needed, slots) for c in source.children.values() if c in needed]
         return (source.accessor, source.key, list(self._checks.get(source, ())), children, slots.get(source, -1))
+
+
+def _shape_spec(relation: ShapeRelation, slot: Callable[[Source], int]) -> tuple[Any, ...]:
+    sources = tuple(dict.fromkeys(place.source for place in relation.places))
+    places = tuple((place.kind, sources.index(place.source), place.index) for place in relation.places)
+    return ("shape", tuple(map(slot, sources)), places, relation.steps, relation.text)
 
 
 def _identity(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import sys
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -161,6 +162,8 @@ class CallStack:
     generators: list[SuspendedFrame] = field(default_factory=list)
     stop_before: int = -1
     """The instruction, counted over all frames, before which translation stops with `StoppedInside`."""
+    limit_before_first_op: int = sys.maxsize
+    """Instructions after which translation stops where the graph has no operation yet."""
     tells_instructions: bool = False
     """Whether somebody wants to know of each instruction."""
     raised_at: CodeLocation | None = None

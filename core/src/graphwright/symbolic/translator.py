@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import Any, NoReturn, cast
 
@@ -128,6 +128,9 @@ class Translator:
         frames.instructions += 1
         if frames.instructions > frames.instruction_limit:
             self.graph_break(gb.TOO_DEEP, f"more than {frames.instruction_limit} instructions")
+        if not self.ops_before and frames.instructions > frames.limit_before_first_op:
+            limit = frames.limit_before_first_op
+            self.graph_break(gb.TOO_DEEP, f"more than {limit} instructions before the first operation on tensors")
         if frames.tells_instructions:
             self._tell_instruction(inst)
         handler = TABLE.handlers[inst.opcode]
@@ -269,12 +272,17 @@ class Translator:
 
     def is_in_try(self) -> bool:
         """Whether an exception raised here would meet a handler of the traced program, other than that of a `with`."""
+        return any(has_except_clause(frame.decoded, frame.current.index) for frame in self._frames_outwards())
+
+    def is_in_cleanup(self) -> bool:
+        """Whether an exception raised here would meet any handler: of a `with`, a `finally` or an `except`."""
+        return any(frame.decoded.handler_for(frame.current.index) is not None for frame in self._frames_outwards())
+
+    def _frames_outwards(self) -> Iterator[Translator]:
         frame: Translator | None = self
         while frame is not None:
-            if has_except_clause(frame.decoded, frame.current.index):
-                return True
+            yield frame
             frame = frame.parent
-        return False
 
     def break_signal(self, kind: GraphBreakKind, detail: str) -> GraphBreak:
         """What `graph_break` would raise here, to be raised later."""

@@ -34,6 +34,9 @@ class Emitter(Protocol):
     def load_constant(self, value: object) -> None:
         """Push an object that lives with the code."""
 
+    def load_output(self, node: Any) -> None:
+        """Push what the graph gives for a node."""
+
     def load_class(self, cls: type) -> None:
         """Push a class; one that user code may drop is held weakly."""
 
@@ -66,6 +69,7 @@ class Capture(Protocol):
     roots: SourceRoots
     settings: Settings
     wrapper: Wrapper
+    is_whole: bool
 
     def module_scope(self, module: VariableTracker) -> AbstractContextManager[None]:
         """While entered, graph nodes belong to a call of this nn.Module."""
@@ -97,6 +101,9 @@ class Tx(Protocol):
     def is_in_try(self) -> bool:
         """Whether an exception raised here would meet a handler of the traced program, other than that of a `with`."""
 
+    def is_in_cleanup(self) -> bool:
+        """Whether an exception raised here would meet any handler: of a `with`, a `finally` or an `except`."""
+
     def break_signal(self, kind: GraphBreakKind, detail: str) -> GraphBreak:
         """What `graph_break` would raise here, to be raised later."""
 
@@ -112,6 +119,8 @@ class VariableTracker:
     """
 
     source: Source | None = None
+    varies: bool = False
+    """Whether it is a number that differs from call to call; asking for its value fixes it."""
 
     def realize(self) -> VariableTracker:
         """The variable itself; a lazy one looks at its value first."""

@@ -12,7 +12,7 @@ from graphwright.trust import is_trusted_class
 from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker
 from graphwright.variables.constant import constant_call
 from graphwright.variables.dict import DictVariable
-from graphwright.variables.exception import ExceptionVariable
+from graphwright.variables.exception import WITH_FIELDS, ExceptionVariable
 from graphwright.variables.object_model import (
     bind_class_attribute,
     class_attribute,
@@ -140,6 +140,10 @@ class ClassVariable(VariableTracker):
     def c_new(self, tx: Tx, base: type, args: Args, kwargs: Kwargs) -> VariableTracker:
         """`base.__new__(cls, *args)` for a base written in C."""
         cls = self.cls
+        if hasattr(cls, "__del__"):  # an object that nobody needs afterwards is never made
+            tx.graph_break(gb.UNKNOWN_CALL, f"making an object of {cls.__qualname__}, which has a __del__")
+        if issubclass(cls, WITH_FIELDS):
+            tx.graph_break(gb.UNKNOWN_CALL, f"making a {cls.__qualname__}, which has fields besides its arguments")
         if issubclass(cls, BaseException):
             return ExceptionVariable(cls, TupleVariable(list(args)))
         layout = layout_base(cls)

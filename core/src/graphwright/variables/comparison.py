@@ -76,7 +76,8 @@ def compare(tx: Tx, op: Callable[[Any, Any], Any], a: VariableTracker, b: Variab
 def equal(tx: Tx, a: VariableTracker, b: VariableTracker) -> bool:
     """Whether two items are the same object or equal, as containers ask."""
     a, b = a.realize(), b.realize()
-    if same_object(tx, a, b):
+    # Whether two numbers that vary are one object would fix both; equality says all about numbers.
+    if not (a.varies or b.varies) and same_object(tx, a, b):
         return True
     return truth_of_comparison(tx, compare(tx, operator.eq, a, b))
 
@@ -112,6 +113,8 @@ def compare_sequences(
     while position < len(first) and position < len(second):
         a, b = first[position], second[position]
         if not equal(tx, a, b):
+            if position >= len(first) or position >= len(second):  # comparing took them away
+                break
             if op is operator.eq or op is operator.ne:
                 return tx.wrap(op is operator.ne)
             return compare(tx, op, a, b)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import graphwright.graph_breaks as gb
@@ -60,21 +60,22 @@ class DequeVariable(ContainerVariable):
     def getattr(self, tx: Tx, name: str) -> VariableTracker:
         return tx.wrap(self.items.maxlen) if name == "maxlen" else super().getattr(tx, name)
 
-    def _iterator(self, tx: Tx, items: list[VariableTracker], kind: type) -> VariableTracker:
+    def _iterator(self, make: Callable[..., Any], items: list[VariableTracker], kind: type) -> VariableTracker:
         changes = self.changes
 
         def check(tx: Tx, position: int) -> None:
             if self.changes != changes:
                 tx.raise_(RuntimeError, "deque mutated during iteration")
 
-        return CheckedIterator(items.__getitem__, len(items), kind, check)
+        again = (make, self, lambda: self.changes == changes)
+        return CheckedIterator(items.__getitem__, len(items), kind, check, again)
 
     def iterate(self, tx: Tx) -> VariableTracker:
-        return self._iterator(tx, list(self.items), type(iter(collections.deque())))
+        return self._iterator(iter, list(self.items), type(iter(collections.deque())))
 
     def reverse_iterate(self, tx: Tx) -> VariableTracker:
         """`reversed(self)`."""
-        return self._iterator(tx, list(self.items)[::-1], type(reversed(collections.deque())))
+        return self._iterator(reversed, list(self.items)[::-1], type(reversed(collections.deque())))
 
     def unpack(self, tx: Tx) -> list[VariableTracker]:
         return list(self.items)

@@ -242,9 +242,19 @@ class DictVariable(ContainerVariable):
         return self.entry_iterator(tx, type(iter(self.cls())), _key_of)
 
     def entry_iterator(
-        self, tx: Tx, kind: type, pick: Callable[[Entry], VariableTracker], *, backwards: bool = False
+        self,
+        tx: Tx,
+        kind: type,
+        pick: Callable[[Entry], VariableTracker],
+        *,
+        of: VariableTracker | None = None,
+        backwards: bool = False,
     ) -> VariableTracker:
-        """An iterator over keys, values or items that refuses to go on when keys come or go."""
+        """An iterator over keys, values or items that refuses to go on when keys come or go.
+
+        Args:
+            of: what is iterated, where that is a view of the dict.
+        """
         entries = self.all_entries(tx)
         if backwards:
             entries.reverse()
@@ -259,7 +269,8 @@ class DictVariable(ContainerVariable):
                 tx.raise_(RuntimeError, "dictionary changed size during iteration")
             tx.graph_break(gb.MUTATION_OF_UNKNOWN, "keys of a dict replaced while it is iterated")
 
-        return CheckedIterator(lambda i: pick(entries[i]), count, kind, check)
+        again = (reversed if backwards else iter, of or self, lambda: self.changes == changes)
+        return CheckedIterator(lambda i: pick(entries[i]), count, kind, check, again)
 
     def unpack(self, tx: Tx) -> list[VariableTracker]:
         return [entry.key for entry in self.all_entries(tx)]

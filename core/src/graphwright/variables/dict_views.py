@@ -59,7 +59,8 @@ class DictViewVariable(ContainerVariable):
         return self.owner.size(tx)
 
     def iterate(self, tx: Tx) -> VariableTracker:
-        return self.owner.entry_iterator(tx, type(iter(getattr(self.owner.cls(), self.kind)())), self.pick)
+        kind = type(iter(getattr(self.owner.cls(), self.kind)()))
+        return self.owner.entry_iterator(tx, kind, self.pick, of=self)
 
     def unpack(self, tx: Tx) -> list[VariableTracker]:
         return [self.pick(entry) for entry in self.owner.all_entries(tx)]
@@ -109,7 +110,7 @@ def _contains(tx: Tx, self: DictViewVariable, args: Args, kwargs: Kwargs) -> Var
 @VALUES.define("__reversed__")
 def _reversed(tx: Tx, self: DictViewVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     kind = type(reversed(getattr(self.owner.cls(), self.kind)()))
-    return self.owner.entry_iterator(tx, kind, self.pick, backwards=True)
+    return self.owner.entry_iterator(tx, kind, self.pick, of=self, backwards=True)
 
 
 @KEYS.define("isdisjoint", least=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 import graphwright.graph_breaks as gb
@@ -10,6 +11,8 @@ from graphwright.variables.constant import ConstantVariable
 from graphwright.variables.sequence import TupleVariable
 from graphwright.variables.user_defined import ObjectVariable
 
+WITH_FIELDS = (SyntaxError, UnicodeError, OSError, ImportError, SystemExit)
+"""Classes whose constructor, written in C, keeps more than `args`, or gives an object of another class."""
 _CHAINING = ("__cause__", "__context__", "__suppress_context__", "__traceback__")
 
 
@@ -94,11 +97,13 @@ class ExceptionVariable(ObjectVariable):
     def reconstruct(self, emit: Emitter) -> None:
         if self.was_raised:
             raise NotReconstructible(self)
-        emit.load_constant(self.cls.__new__)
+        made_in_c = not isinstance(self.cls.__init__, FunctionType)
+        if not made_in_c:  # its `__init__` ran already, at capture
+            emit.load_constant(self.cls.__new__)
         emit.load_class(self.cls)
         for item in self.args.items:
             emit(item)
-        emit.op("call", 1 + len(self.args.items))
+        emit.op("call", len(self.args.items) + (not made_in_c))
         emit.remember(self)
         for key, value in self.attrs.entries() if self.attrs is not None else ():
             emit.op("copy", 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,14 @@ from torch import fx
 import graphwright.graph_breaks as gb
 from graphwright.exc import NotProxyable
 from graphwright.variables.base import Kwargs, Tx, VariableTracker
+
+
+@dataclass(frozen=True, eq=False)
+class Overriding:
+    """Stands for a tensor whose class has its own `__torch_function__`, until that is asked; never in a graph."""
+
+    variable: VariableTracker
+
 
 _EXACT: frozenset[type] = frozenset(
     {
@@ -29,6 +38,7 @@ _EXACT: frozenset[type] = frozenset(
         torch.layout,
         torch.memory_format,
         fx.Node,
+        Overriding,
     }
 )
 """Types that a node's arguments may hold as they are."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import graphwright.graph_breaks as gb
 from graphwright.variables.base import Args, Emitter, Kwargs, NotReconstructible, Tx, VariableTracker
@@ -172,6 +173,14 @@ class LiveIterator(IteratorVariable):
         emit.op("pop_top")
 
 
+def advanced(make: Callable[[Any], Iterator[Any]], container: Any, steps: int) -> Iterator[Any]:
+    """An iterator that has made `steps` steps; replacement code calls this."""
+    iterator = make(container)
+    for _ in range(steps):
+        next(iterator)
+    return iterator
+
+
 class CheckedIterator(IteratorVariable):
     """An iterator over a snapshot that refuses to go on once its container has changed, as those of dicts and sets do.
 
@@ -180,6 +189,8 @@ class CheckedIterator(IteratorVariable):
         count: how many there were when the iterator was made.
         exact_type: the iterator's type.
         check: called with the position before each step; raises in the traced program where the container has changed.
+        again: how to make the iterator anew: `iter` or `reversed`, what to call it with, and whether that is unchanged.
+            Without it a rebuilt iterator is one over a list of what is left, which no change of the container stops.
     """
 
     def __init__(
@@ -188,11 +199,13 @@ class CheckedIterator(IteratorVariable):
         count: int,
         exact_type: type,
         check: Callable[[Tx, int], None],
+        again: tuple[Callable[..., Any], VariableTracker, Callable[[], bool]] | None = None,
     ) -> None:
         self._items = items
         self._count = count
         self.exact_type = exact_type
         self._check = check
+        self._again = again
         self._position = 0
         self._done = False
 
@@ -211,7 +224,16 @@ class CheckedIterator(IteratorVariable):
         return 0 if self._done else self._count - self._position
 
     def reconstruct(self, emit: Emitter) -> None:
-        """An iterator over a list of what is left: the container itself may be changed by whoever goes on."""
+        if self._again is not None and not self._done:
+            make, container, is_unchanged = self._again
+            if not is_unchanged():
+                raise NotReconstructible(self)
+            emit.load_constant(advanced)
+            emit.load_constant(make)
+            emit(container)
+            emit.load_constant(self._position)
+            emit.op("call", 3)
+            return
         rest = [] if self._done else [self._items(i) for i in range(self._position, self._count)]
         emit.load_constant(iter)
         for item in rest:

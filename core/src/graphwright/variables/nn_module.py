@@ -37,13 +37,14 @@ class ModuleVariable(ObjectVariable):
             return super()._fallback_getattr(tx, name, signal)
         class_attribute(tx, self.cls, "__getattr__")
         for table in _STATE:
-            held = self._table(tx, table)
+            held = self.state_table(tx, table)
             value = held.lookup(tx, ConstantVariable(name)) if held is not None else None
             if value is not None:
                 return value
         tx.raise_(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
 
-    def _table(self, tx: Tx, name: str) -> DictVariable | None:
+    def state_table(self, tx: Tx, name: str) -> DictVariable | None:
+        """A dict among the module's own attributes, such as `_parameters`."""
         assert self.attrs is not None
         held = self.attrs.lookup(tx, ConstantVariable(name))
         table = held.realize() if held is not None else None
@@ -64,7 +65,7 @@ class ModuleVariable(ObjectVariable):
         if compiled is not None and not _is_none(compiled):
             return False
         for name in _OWN_HOOKS:
-            table = self._table(tx, name)
+            table = self.state_table(tx, name)
             if table is None or table.truth(tx):
                 return False
         for name in _GLOBAL_HOOKS:

@@ -124,9 +124,11 @@ class CMethodVariable(VariableTracker):
     def reconstruct(self, emit: Any) -> None:
         if self.owner is None:
             emit.load_constant(self.descriptor)
-        else:
+        else:  # by name the owner may give another one: `super()` went past that
+            emit.load_constant(self.descriptor)
+            emit.op("load_attr", "__get__")
             emit(self.owner)
-            emit.op("load_attr", self.descriptor.__name__)
+            emit.op("call", 1)
 
 
 def bind_class_attribute(

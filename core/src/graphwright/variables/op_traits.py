@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 from torch import fx
 
-from graphwright.torch_compat import OPERATOR_MODULES, OpOverload, OpOverloadPacket, is_mutable
+from graphwright.torch_compat import OPERATOR_MODULES, HigherOrderOperator, OpOverload, OpOverloadPacket, is_mutable
 
 _RESIZING = frozenset({"resize_", "resize_as_", "set_", "_resize_output_", "resize", "resize_as", "swap_tensors"})
 _METADATA = frozenset(
@@ -140,6 +140,20 @@ def is_effectful(name: str, target: Any) -> bool:
         # What a custom operator does besides computing its result is not known.
         return not str(target).startswith(("aten.", "prims."))
     return name in _EFFECTFUL
+
+
+def is_repeatable(node: fx.Node) -> bool:
+    """Whether calling a node's target again does nothing more, apart from writing to tensors and drawing numbers.
+
+    It is not known of custom operators, of functions that the user allowed in graphs, and of what runs subgraphs.
+    """
+    target: Any = node.target
+    if node.op != "call_function":
+        return node.op != "call_module"
+    if isinstance(target, (OpOverload, OpOverloadPacket, HigherOrderOperator)):
+        return str(target).startswith(("aten.", "prims."))
+    module = getattr(target, "__module__", None) or ""
+    return module in OPERATOR_MODULES or module.startswith("torch.")
 
 
 def _writes_by_name(name: str) -> bool:

@@ -169,7 +169,10 @@ class SetVariable(ContainerVariable):
             if self.changes != changes:
                 tx.graph_break(gb.MUTATION_OF_UNKNOWN, "items of a set replaced while it is iterated")
 
-        return CheckedIterator(items.__getitem__, count, type(iter(set())), check)
+        if self.source is None:  # one made anew may give its items in another order
+            return CheckedIterator(items.__getitem__, count, type(iter(set())), check)
+        again = (iter, self, lambda: self.changes == changes)
+        return CheckedIterator(items.__getitem__, count, type(iter(set())), check, again)
 
     def is_python_constant(self) -> bool:
         return False

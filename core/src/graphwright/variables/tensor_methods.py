@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -75,6 +76,12 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
 @rule(*_CONVERSIONS)
 def convert(tx: Tx, tensor: TensorVariable, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
     """The value as a Python number."""
+    if tx.capture.output.shapes.captures_values and name != "tolist" and name != "__complex__":
+        number = tx.capture.output.call_op(tx, "call_method", "item", [tensor], {}).realize()
+        if name == "__bool__":
+            return tx.wrap(number.truth(tx))
+        wanted = {"__int__": int, "__float__": float, "__index__": operator.index}.get(name)
+        return number if wanted is None else tx.call(tx.wrap(wanted), [number])
     kind = gb.DATA_DEPENDENT_BRANCH if name == "__bool__" else gb.DATA_DEPENDENT_VALUE
     return tx.wrap(tensor_value(tx, tensor, _CONVERSIONS[name], kind))
 

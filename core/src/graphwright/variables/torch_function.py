@@ -25,6 +25,7 @@ from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracke
 from graphwright.variables.function import UserFunctionVariable
 from graphwright.variables.graph_argument import check_generator, is_graph_argument
 from graphwright.variables.tensor import TensorVariable
+from graphwright.variables.tensor_subclass import SubclassTensorVariable
 
 _OPERATORS = (OpOverload, OpOverloadPacket, CustomOpDef, HigherOrderOperator)
 _FUNCTION_MODULES = (torch.nn.functional, torch.functional)
@@ -106,7 +107,7 @@ class TorchFunctionVariable(VariableTracker):
         name = self.fn.__name__
         if not args:
             tx.raise_(TypeError, f"unbound method TensorBase.{name}() needs an argument")
-        if not isinstance(args[0], TensorVariable):
+        if not isinstance(args[0], (TensorVariable, SubclassTensorVariable)):
             check_no_override(tx, self.name(), args)
             tx.graph_break(gb.TORCH_OP_FAILED, f"Tensor.{name} of a {args[0].type_name()}")
         return args[0].call_method(tx, name, args[1:], kwargs)

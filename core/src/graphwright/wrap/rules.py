@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import functools
 import itertools
+import math
 import types
 import typing
 import weakref
@@ -22,7 +23,7 @@ import graphwright.graph_breaks as gb
 from graphwright._native import Compiled
 from graphwright.builtin_calls.registry import has_handler
 from graphwright.sources import Source
-from graphwright.torch_compat import is_scripted_python
+from graphwright.torch_compat import SYMBOLIC_TYPES, is_scripted_python
 from graphwright.trust import is_trusted_class, is_trusted_module
 from graphwright.variables.base import Tx, VariableTracker
 from graphwright.variables.builtin import BuiltinVariable
@@ -43,6 +44,7 @@ from graphwright.variables.nn_module import ModuleVariable
 from graphwright.variables.object_model import C_DESCRIPTORS, CMethodVariable
 from graphwright.variables.outside import outside_container
 from graphwright.variables.sequence import RangeVariable, SliceVariable
+from graphwright.variables.symbolic import SymbolicFloatVariable, SymbolicIntVariable, wrap_number
 from graphwright.variables.torch_function import TorchFunctionVariable, is_graph_function
 from graphwright.variables.user_defined import CONTAINER_BASES, ObjectVariable, layout_base
 
@@ -57,6 +59,30 @@ def wrap_literal(tx: Tx, value: Any, source: Source | None) -> VariableTracker:
     if source is not None:
         tx.capture.guards.add(source, "eq", value)
     return ConstantVariable(value, source)
+
+
+def wrap_int(tx: Tx, value: int, source: Source | None) -> VariableTracker:
+    """An int: a symbol where it has been another before, else guarded by value."""
+    output = tx.capture.output
+    if source is None or not output.shapes.number_varies(source, value):
+        return wrap_literal(tx, value, source)
+    tx.capture.guards.add(source, "type", int)
+    return SymbolicIntVariable(output, output.symbols.new_number(value, source), source)
+
+
+def wrap_float(tx: Tx, value: float, source: Source | None) -> VariableTracker:
+    """A float: a symbol where it has been another before, else guarded by value."""
+    output = tx.capture.output
+    if source is None or not math.isfinite(value) or not output.shapes.number_varies(source, value):
+        return wrap_literal(tx, value, source)
+    tx.capture.guards.add(source, "type", float)
+    number = output.symbols.new_number(value, source)
+    return SymbolicFloatVariable(output, number, output.number_input(source), source)
+
+
+def wrap_symbolic_number(tx: Tx, value: Any, source: Source | None) -> VariableTracker:
+    """A number computed from sizes that vary; a question about them is answered for this call, and guarded."""
+    return wrap_number(tx, value, None)
 
 
 def wrap_identity_constant(tx: Tx, value: Any, source: Source | None) -> VariableTracker:
@@ -85,6 +111,9 @@ def wrap_limits(tx: Tx, value: Any, source: Source | None) -> VariableTracker:
 
 CONSTANT_RULES: dict[type, Rule] = {
     **dict.fromkeys(LITERAL_TYPES, wrap_literal),
+    int: wrap_int,
+    float: wrap_float,
+    **dict.fromkeys(SYMBOLIC_TYPES, wrap_symbolic_number),
     torch.dtype: wrap_identity_constant,
     torch.layout: wrap_identity_constant,
     torch.memory_format: wrap_identity_constant,

@@ -2,9 +2,14 @@ import torch
 
 
 def example(x):
-    y = x * 2
-    z = torch.cond(y.sum() > 0, torch.sin, torch.cos, (y,))  # here
-    return z + 1
+    seen = []
+
+    def body(row):
+        seen.append(row.shape)
+        return row * 2
+
+    y = torch.vmap(body)(x + 1)  # here
+    return y + len(seen)
 
 
-ARGUMENTS = (torch.ones(3),)
+ARGUMENTS = (torch.ones(2, 3),)

@@ -14,6 +14,15 @@ DROPOUT = Program("dropout", lambda x: (functional.dropout(x, 0.5, training=True
 NOISE = Program("noise", lambda x: (torch.randn_like(x), torch.rand_like(x)), lambda: (torch.ones(16),))
 
 
+def _draws_for_nothing(x: Any) -> tuple[Any, ...]:
+    torch.rand_like(x)
+    functional.dropout(x, 0.5, training=True)
+    return (x + torch.rand_like(x),)
+
+
+UNUSED = Program("unused draws", _draws_for_nothing, lambda: (torch.ones(16),))
+
+
 class RandomTests(ConformanceTests):
     """Draws depend on the seed, and on nothing else."""
 
@@ -36,7 +45,7 @@ class RandomTests(ConformanceTests):
     def test_equals_eager(self, resolved: ResolvedBackend) -> None:
         """Draws, and what is drawn after the call, equal eager's."""
         self.require(resolved, "random", "eager_random")
-        for program in (DROPOUT, NOISE):
+        for program in (DROPOUT, NOISE, UNUSED):
             compiled = compile_program(resolved, program, program.inputs(self.device))
             for seed in (3, 4):
                 assert torch.equal(self._draw(compiled, program, seed), self._draw(program.function, program, seed))
