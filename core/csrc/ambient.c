@@ -12,7 +12,7 @@
 typedef struct {
     uint64_t included, excluded; /* dispatch keys of the thread: autocast, inference mode, functorch, modes */
     int64_t function_modes, dispatch_modes;
-    int32_t function_mode_state;
+    int32_t function_mode_state, attention_kernels; /* one bit for each kernel that is allowed */
     int8_t grad_mode, inference_mode, default_dtype, deterministic, deterministic_warn_only, autocast_cache;
     int8_t autocast_cpu_dtype, autocast_cuda_dtype;
 } Ambient;
@@ -39,6 +39,7 @@ typedef struct {
 typedef bool (*Flag)(void);
 typedef bool (*ContextFlag)(const void *);
 
+#define N_ATTENTION_KERNELS 5
 #define CPU 0
 #define CUDA 1
 
@@ -48,7 +49,7 @@ static struct {
     Flag grad_mode, inference_mode, autocast_cache;
     int8_t (*default_dtype)(void);
     int8_t (*autocast_dtype)(int8_t device);
-    ContextFlag deterministic, deterministic_warn_only;
+    ContextFlag deterministic, deterministic_warn_only, attention_kernels[N_ATTENTION_KERNELS];
     void *context;
     int64_t (*function_modes)(void), (*dispatch_modes)(void);
     int32_t (*function_mode_state)(void);
@@ -106,6 +107,9 @@ static inline void read_ambient(Ambient *out) {
     out->default_dtype = calls.default_dtype();
     out->deterministic = calls.deterministic(calls.context);
     out->deterministic_warn_only = calls.deterministic_warn_only(calls.context);
+    out->attention_kernels = 0;
+    for (int i = 0; i < N_ATTENTION_KERNELS; i++)
+        out->attention_kernels |= calls.attention_kernels[i](calls.context) << i;
     out->autocast_cache = calls.autocast_cache();
     out->autocast_cpu_dtype = calls.autocast_dtype(CPU);
     out->autocast_cuda_dtype = calls.autocast_dtype(CUDA);
@@ -181,7 +185,7 @@ static const struct {
 } fields[] = {FIELD(grad_mode, 'b'), FIELD(inference_mode, 'b'), FIELD(default_dtype, 'd'), FIELD(deterministic, 'b'),
               FIELD(deterministic_warn_only, 'b'), FIELD(autocast_cache, 'b'), FIELD(autocast_cpu_dtype, 'd'),
               FIELD(autocast_cuda_dtype, 'd'), FIELD(function_modes, 'q'), FIELD(dispatch_modes, 'q'),
-              FIELD(function_mode_state, 'i'), FIELD(included, 'Q'), FIELD(excluded, 'Q')};
+              FIELD(function_mode_state, 'i'), FIELD(attention_kernels, 'i'), FIELD(included, 'Q'), FIELD(excluded, 'Q')};
 #define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
 
 static PyObject *field_value(const Ambient *state, size_t i) {
@@ -264,6 +268,12 @@ static bool resolve(void) {
     calls.autocast_dtype = (int8_t(*)(int8_t))symbol(cpu, "_ZN2at8autocast18get_autocast_dtypeEN3c1010DeviceTypeE", &ok);
     calls.deterministic = (ContextFlag)symbol(cpu, "_ZNK2at7Context23deterministicAlgorithmsEv", &ok);
     calls.deterministic_warn_only = (ContextFlag)symbol(cpu, "_ZNK2at7Context31deterministicAlgorithmsWarnOnlyEv", &ok);
+    static const char *kernels[N_ATTENTION_KERNELS] = {
+        "_ZNK2at7Context19userEnabledFlashSDPEv", "_ZNK2at7Context26userEnabledMemEfficientSDPEv",
+        "_ZNK2at7Context18userEnabledMathSDPEv", "_ZNK2at7Context19userEnabledCuDNNSDPEv",
+        "_ZNK2at7Context26userEnabledOverrideableSDPEv"};
+    for (int i = 0; i < N_ATTENTION_KERNELS; i++)
+        calls.attention_kernels[i] = (ContextFlag)symbol(cpu, kernels[i], &ok);
     calls.function_modes = (int64_t(*)(void))symbol(cpu, "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv", &ok);
     calls.function_mode_state =
         (int32_t(*)(void))symbol(cpu, "_ZN2at4impl22PythonTorchFunctionTLS18get_disabled_stateEv", &ok);

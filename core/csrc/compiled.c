@@ -24,14 +24,17 @@ PyTypeObject *Compiled_Type;
 /* ---- running */
 
 /* With a hook on in this thread the function's own frame must not be met by it: it was just decided here. */
-static PyObject *run_original(Compiled *c, PyObject *const *args, size_t nargsf, PyObject *kwnames, int flags) {
+static PyObject *run_original(Compiled *c, PyObject *const *args, size_t nargsf, PyObject *kwnames, int flags,
+                              PyObject *given) {
     PyObject *fn = Py_NewRef(c->fn), *result;
     HookFrame frame;
     bool hook = (flags & FLAG_HOOK) && gw_stance == STANCE_DEFAULT && !gw_thread.capturing;
     if (hook) gw_hook_push(&frame, c->convert, c->key);
     PyCodeObject *outer = gw_thread.pass;
     gw_thread.pass = gw_thread.hook ? (PyCodeObject *)((PyFunctionObject *)fn)->func_code : NULL;
+    gw_thread.given = given;
     result = PyObject_Vectorcall(fn, args, nargsf, kwnames);
+    gw_thread.given = NULL;
     gw_thread.pass = outer;
     if (hook) gw_hook_pop(&frame);
     Py_DECREF(fn);
@@ -63,7 +66,8 @@ static PyObject *entry_function(Compiled *c, Entry *entry) {
 }
 
 /* Steals entry and the slots of buffer. */
-static PyObject *run_entry(Compiled *c, Entry *entry, PyObject *const *flat, int n, SlotBuffer *buffer) {
+static PyObject *run_entry(Compiled *c, Entry *entry, PyObject *const *flat, int n, SlotBuffer *buffer,
+                           PyObject *given) {
     PyObject *space[ARG_SPACE + 3], **argv = space, *inputs, *extras, *result = NULL, *fn = NULL;
     int packed = gw_entry_pack(entry, buffer->slots, &inputs, &extras);
     gw_slots_free(buffer);
@@ -79,7 +83,9 @@ static PyObject *run_entry(Compiled *c, Entry *entry, PyObject *const *flat, int
         for (int i = 0; i < n; i++) argv[i + 1] = flat[i];
         argv[n + 1] = inputs;
         argv[n + 2] = extras;
+        gw_thread.given = given;
         result = PyObject_Vectorcall(fn, argv + 1, (size_t)(n + 2) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+        gw_thread.given = NULL;
         gw_leave_level(units);
         if (hook) gw_hook_pop(&frame);
         else gw_thread.suspended--;
@@ -134,21 +140,22 @@ static PyObject *call_bound(Compiled *c, PyObject *const *args, size_t nargsf, P
     Entry *entry = NULL;
     CallContext cx = {out, n, fn};
     if (bound == 1) chosen = choose(c, &cx, &buffer, &entry, &flags);
-    if (chosen == 1) result = run_entry(c, entry, out, n, &buffer);
+    if (chosen == 1) result = run_entry(c, entry, out, n, &buffer, NULL);
     release(out, n);
-    if (chosen == 0) result = run_original(c, args, nargsf, kwnames, bound ? flags : 0);
+    if (chosen == 0) result = run_original(c, args, nargsf, kwnames, bound ? flags : 0, NULL);
     if (out != space) PyMem_Free(out);
     return result;
 }
 
-PyObject *gw_compiled_call_once(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+PyObject *gw_compiled_call_once(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames,
+                                PyObject *given) {
     Compiled *c = (Compiled *)self;
     PyFunctionObject *fn = (PyFunctionObject *)c->fn;
     if (gw_thread.capturing || gw_thread.in_guards || gw_stance == STANCE_EAGER || gw_shows_lines())
-        return run_original(c, args, nargsf, kwnames, 0);
+        return run_original(c, args, nargsf, kwnames, 0, given);
     if (fn->func_code != (PyObject *)c->code && refresh_code(c) < 0) return NULL;
     int flags = c->cache->flags | c->code_cache->flags;
-    if (flags & FLAG_SKIP) return run_original(c, args, nargsf, kwnames, flags);
+    if (flags & FLAG_SKIP) return run_original(c, args, nargsf, kwnames, flags, given);
     if (kwnames || !c->positional_only_call || PyVectorcall_NARGS(nargsf) != c->code->co_argcount)
         return call_bound(c, args, nargsf, kwnames);
     SlotBuffer buffer;
@@ -156,12 +163,12 @@ PyObject *gw_compiled_call_once(PyObject *self, PyObject *const *args, size_t na
     CallContext cx = {args, c->code->co_argcount, fn};
     int chosen = choose(c, &cx, &buffer, &entry, &flags);
     if (chosen < 0) return NULL;
-    if (chosen) return run_entry(c, entry, args, (int)cx.n_args, &buffer);
-    return run_original(c, args, nargsf, NULL, flags);
+    if (chosen) return run_entry(c, entry, args, (int)cx.n_args, &buffer, given);
+    return run_original(c, args, nargsf, NULL, flags, given);
 }
 
 static PyObject *compiled_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
-    return gw_go_on(gw_compiled_call_once(self, args, nargsf, kwnames));
+    return gw_go_on(gw_compiled_call_once(self, args, nargsf, kwnames, NULL));
 }
 
 void gw_compiled_push_hook(PyObject *self, HookFrame *wish) {

@@ -44,12 +44,19 @@ void gw_go_on_with_hook(PyObject *result, bool needs_hook) {
     if (gw_goes_on(result)) ((GoOn *)result)->hook = needs_hook ? GO_ON_HOOKED : GO_ON_UNHOOKED;
 }
 
+/* Nobody but us has the tuple. */
+void gw_drop_given(void) {
+    PyObject *tuple = gw_thread.given;
+    gw_thread.given = NULL;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) Py_CLEAR(((PyTupleObject *)tuple)->ob_item[i]);
+}
+
 static PyObject *call_resume(GoOn *self) {
     HookFrame wish;
     if (self->hook == GO_ON_HOOKED) gw_compiled_push_hook(self->resume, &wish);
     if (self->hook == GO_ON_UNHOOKED) gw_thread.suspended++;
     PyObject *result = gw_compiled_call_once(self->resume, ((PyTupleObject *)self->args)->ob_item,
-                                             (size_t)PyTuple_GET_SIZE(self->args), NULL);
+                                             (size_t)PyTuple_GET_SIZE(self->args), NULL, self->args);
     if (self->hook == GO_ON_UNHOOKED) gw_thread.suspended--;
     if (self->hook == GO_ON_HOOKED) gw_hook_pop(&wish);
     return result;

@@ -289,6 +289,7 @@ typedef struct {
     HookFrame *hook;         /* innermost wish for the frame hook */
     int suspended;           /* inside call_unhooked */
     PyCodeObject *pass;      /* next frame of this code runs as it is */
+    PyObject *given;         /* the next frame's arguments, to be left to it alone */
     void *delegated;         /* frame handed to the hook installed before ours */
     int depth;               /* levels of ours on the C stack, where they must be counted */
 } ThreadState;
@@ -327,6 +328,7 @@ typedef enum { GO_ON_AS_IT_IS, GO_ON_HOOKED, GO_ON_UNHOOKED } GoOnHook;
 int gw_go_on_init(PyObject *module);
 /* Whether what replacement code gave is no result yet: there is a resume function to be called. */
 bool gw_goes_on(PyObject *result);
+void gw_drop_given(void);
 /* Whether the frames that the resume function runs are met by the hook; does nothing for a result that is final. */
 void gw_go_on_with_hook(PyObject *result, bool needs_hook);
 /* Calls resume functions until there is a result. Steals what it is given, which may be NULL or final. */
@@ -335,8 +337,10 @@ PyObject *gw_go_on(PyObject *result);
 /* ---- Compiled (compiled.c) and the frame hook (frame_hook.c) */
 
 extern PyTypeObject *Compiled_Type;
-/* Calls a Compiled; the result may be one that goes on, see gw_go_on. */
-PyObject *gw_compiled_call_once(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+/* Calls a Compiled; the result may be one that goes on, see gw_go_on. When its frame starts, and the hook is there to
+ * see it, the items of the tuple `given` (NULL: none) are dropped: the frame has its own references by then. */
+PyObject *gw_compiled_call_once(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames,
+                                PyObject *given);
 /* Has the frame hook meet frames as the Compiled asks, until gw_hook_pop. */
 void gw_compiled_push_hook(PyObject *self, HookFrame *wish);
 int gw_hook_init(void); /* runs the self-test; 0 also when the hook is not available */

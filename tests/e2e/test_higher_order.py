@@ -170,7 +170,35 @@ def transform_kept_for_later(x):
     return gradient(x[0]) + gradient(x[1])
 
 
+def pulled_back(x):
+    value, pull = torch.func.vjp(lambda a, b: a * b * WEIGHT, x[0], x[1])
+    return value, pull(x[2]), pull(torch.ones(3))
+
+
+def pulled_back_with_aux(x):
+    _, pull, extra = torch.func.vjp(lambda d: ({"s": d["a"].sin()}, d["a"] * 2), {"a": x[0]}, has_aux=True)
+    return pull({"s": x[1]}), extra
+
+
+def pulled_back_under_vmap(x):
+    _, pull = torch.func.vjp(lambda t: t**2 * t.sum(), x[0])
+    return vmap(pull)(torch.eye(3))
+
+
+BATCHED = vmap(lambda row, w: row * w, in_dims=(0, None))
+GRADIENT = grad(lambda t: (t * WEIGHT).sum())
+CURVATURE = hessian(lambda t: (t**3).sum())
+
+
+def made_outside(x):
+    return BATCHED(x, x[0]), GRADIENT(x[0]), CURVATURE(x[1]), vmap(GRADIENT)(x)
+
+
 WHOLE = [
+    made_outside,
+    pulled_back,
+    pulled_back_with_aux,
+    pulled_back_under_vmap,
     vmap_with_closure,
     vmap_dims,
     vmap_nested,
@@ -462,6 +490,17 @@ def test_a_transform_may_leave_the_function():
         gradient, y = compiled(rand(3))
         assert torch.equal(gradient(rand(3)), torch.full((3,), 2.0))
         assert torch.equal(y, rand(3) + 1)
+
+
+def test_a_pullback_that_leaves_the_function():
+    def fn(x):
+        return torch.func.vjp(torch.sin, x * 2)
+
+    compiled = graphwright.compile(fn)
+    for _ in range(2):
+        value, pull = compiled(rand(3))
+        assert torch.equal(value, (rand(3) * 2).sin())
+        assert torch.equal(pull(torch.ones(3))[0], (rand(3) * 2).cos())
 
 
 def test_guards_hold_inside_bodies():

@@ -8,6 +8,8 @@ import itertools
 from types import CodeType, FunctionType
 from typing import Any
 
+import torch
+
 import graphwright._native as _native
 from graphwright.bytecode import CodeBuilder, Label
 from graphwright.bytecode.depth import stack_depths
@@ -19,7 +21,7 @@ from graphwright.frame_filter import EXPECTED_CODE
 from graphwright.resume import RESUME_FUNCTIONS, STACK_ARGUMENT, ResumePoint, eager_stretch
 from graphwright.symbolic.frame_state import NULL
 from graphwright.symbolic.translator import Translator
-from graphwright.variables.base import Emitter, NotReconstructible, VariableTracker
+from graphwright.variables.base import Emitter, LazyVariable, NotReconstructible, VariableTracker
 from graphwright.variables.cell import CellVariable
 from graphwright.variables.function import BoundMethodVariable, FunctionVariable
 from graphwright.variables.misc import PartialVariable
@@ -41,6 +43,13 @@ _RUNS_NO_PYTHON = (
     "PUSH_NULL",
     "RESUME",
 )
+
+
+def _costs_nothing(value: VariableTracker) -> bool:
+    if isinstance(value, LazyVariable) and not value.is_realized():
+        return False
+    value = value.realize()
+    return isinstance(value, FunctionVariable) or value.is_python_constant()
 
 
 def _place_label(builder: CodeBuilder, label: Label, depth: int) -> None:
@@ -83,6 +92,7 @@ class BreakCode:
         own = {n: c for n, c in translator.cells.items() if n in translator.code.co_cellvars}
         self._own_cells = {n: c for n, c in own.items() if c.source is None}
         self._cell_arguments = [n for n, c in own.items() if c.source is not None]
+        self._kept: set[str] = set()
         self._exits, self._spliced = self._find_exits()
 
     # ---------------------------------------------------------- where capture goes on
@@ -138,11 +148,29 @@ class BreakCode:
                 codegen.op("store_fast", name)
         for name, cell in self._own_cells.items():
             self._emit_cell(codegen, name, cell)
+        for name, value in self._tx.locals.items():
+            if name not in live:
+                self._emit_dead(codegen, name, value)
         for name in self._tx.code.co_varnames[: self._argument_count()]:
             if name not in self._tx.locals and name not in self._tx.cells:
                 codegen.op("delete_fast", name)
         self._emit_stack(codegen)
         self._emit_rest(codegen)
+
+    def _emit_dead(self, codegen: Codegen, name: str, value: VariableTracker) -> None:
+        """Keep a variable that the code no longer reads, but who looks at the frame: `locals()`, debuggers, tracebacks.
+
+        Not a tensor, which would have to leave the graph, and stay in memory; and nothing else that has to be made.
+        """
+        if self._is_in_place(name, value):
+            if not isinstance(value, LazyVariable) or not isinstance(value.value, torch.Tensor):
+                self._kept.add(name)
+            return
+        if _costs_nothing(value) and codegen.try_to_push(value):
+            codegen.op("store_fast", name)
+            self._kept.add(name)
+        elif name in self._tx.code.co_varnames[: self._argument_count()]:
+            codegen.op("delete_fast", name)  # it is not what it was when the frame was called
 
     def _emit_stack(self, codegen: Codegen) -> None:
         """Build all values first: a call made while building one would take a NULL below it for its own."""
@@ -207,6 +235,8 @@ class BreakCode:
         live = live_names(self._decoded, index)
         own = [n for n in live if n in self._own_cells or n in self._cell_arguments]
         names = [n for n in live if n in self._tx.locals and n not in own]
+        uncertain = self._maybe_bound_after(self._spliced)
+        names += sorted(n for n in self._kept if n not in live and n not in uncertain)
         point = ResumePoint(index, nulls, tuple(names), tuple(own))
         code = RESUME_FUNCTIONS.code_for(self._tx.code, point)
         EXPECTED_CODE.add(code)

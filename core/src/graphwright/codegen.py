@@ -111,6 +111,19 @@ class Codegen:
         else:
             self._build(value)
 
+    def try_to_push(self, value: VariableTracker) -> bool:
+        """Push the value of a variable, or do nothing where it cannot be built."""
+        ops, temps, in_progress = len(self._ops), dict(self._temps), set(self._in_progress)
+        outputs, sources = dict(self.output_nodes), dict(self.sources)
+        try:
+            self(value)
+        except NotReconstructible:
+            del self._ops[ops:]
+            self._temps, self._in_progress = temps, in_progress
+            self.output_nodes, self.sources = outputs, sources
+            return False
+        return True
+
     def _build(self, value: VariableTracker) -> None:
         if value in self._in_progress:
             raise NotReconstructible(value)

@@ -19,6 +19,8 @@ _DYNAMIC, _WEAK, _STATIC, _UNBACKED = (
     "_dynamo_static_indices",
     "_dynamo_unbacked_indices",
 )
+PROPAGATED = "_dynamo_propagated_dynamic_indices"
+"""Where AOTAutograd notes the sizes that vary in what its graphs return."""
 
 
 class DimRange(NamedTuple):
@@ -91,8 +93,8 @@ def dynamic_dims(tensor: torch.Tensor) -> frozenset[int]:
 
 
 def maybe_dynamic_dims(tensor: torch.Tensor) -> frozenset[int]:
-    """Dimensions that should be symbolic."""
-    return frozenset(tensor.__dict__.get(_WEAK, ()))
+    """Dimensions that should be symbolic: marked, or known to AOTAutograd to vary in a graph's result."""
+    return frozenset(tensor.__dict__.get(_WEAK, ())) | frozenset(tensor.__dict__.get(PROPAGATED, ()))
 
 
 def static_dims(tensor: torch.Tensor) -> frozenset[int]:

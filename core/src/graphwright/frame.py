@@ -24,6 +24,7 @@ from graphwright.exc import (
 )
 from graphwright.frame_compiler import FrameCompiler
 from graphwright.frame_filter import EXPECTED_CODE, is_worth_capturing, may_see_tensors, why_never_captured
+from graphwright.line_cache import own_line_cache
 from graphwright.resume import RESUME_FUNCTIONS
 from graphwright.shapes.seen import SeenShapes
 from graphwright.stance import allows_capture
@@ -129,7 +130,8 @@ def _capture(
     outcome = "failed"
     try:
         compiler = FrameCompiler(function, args, key, compile_id, convert_frame, history.seen)
-        entry = compiler.compile()
+        with own_line_cache():
+            entry = compiler.compile()
         outcome = "compiled"
         of_all = _histories.of(RESUME_FUNCTIONS.original_of(code), key)
         of_all.empty = of_all.empty + 1 if compiler.is_empty else 0
@@ -139,6 +141,8 @@ def _capture(
         outcome = "skipped"
         return _leave_to_interpreter(signal, code, key, history, compile_id)
     except (GraphwrightError, RecursionError) as error:
+        if isinstance(error, RecursionError) and not key.settings.raise_internal_errors:
+            return _too_deep(code, history, compile_id)
         if isinstance(error, (InternalError, RecursionError)):
             return _internal_error(error, code, key, history, compile_id)
         raise
@@ -158,6 +162,19 @@ def _is_in_vain(function: FunctionType, args: tuple[object, ...], key: CacheKey)
         return False
     history = _histories.of(RESUME_FUNCTIONS.original_of(code), key)
     return history.empty >= _MAX_EMPTY_CAPTURES and not may_see_tensors(function, args)
+
+
+def _too_deep(code: CodeType, history: _CodeHistory, compile_id: str) -> int | None:
+    """The stack, or the values that the frame works on, are nested too deep for capture, which needs more of it."""
+    history.failures += 1
+    reason = "the recursion limit was reached while it was captured"
+    remedy = "Raise it: sys.setrecursionlimit()."
+    events.emit(
+        events.FrameSkipped(
+            function=_name(code), reason=reason, remedy=remedy, location=_first_line(code), compile_id=compile_id
+        )
+    )
+    return _native.RUN_ONLY if history.failures >= _MAX_FAILED_CAPTURES else None
 
 
 def _name(code: CodeType) -> str:

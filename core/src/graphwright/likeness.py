@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from graphwright.dim_marks import PROPAGATED
+
 _ATOMS = (bool, int, str, bytes, type(None), torch.dtype, torch.device, torch.Size, torch.layout, slice, range)
 
 
@@ -46,6 +48,7 @@ class Likeness:
         if not self._close(got.detach(), want.detach()):
             return f"{where}: values differ: {got} instead of {want}"[:600]
         attributes = {**want.__dict__}, {**got.__dict__}
+        attributes[1].pop(PROPAGATED, None)  # torch's own note, which no program reads
         return self._dict(attributes[1], attributes[0], f"{where}.__dict__") or self._gradient(got, want, where)
 
     def _gradient(self, got: torch.Tensor, want: torch.Tensor, where: str) -> str | None:

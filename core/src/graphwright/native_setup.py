@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, cast
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 import graphwright._native as _native
@@ -164,6 +165,7 @@ def ambient_contexts() -> tuple[AbstractContextManager[Any], ...]:
         _FunctionMode(),
         _DispatchMode(),  # type: ignore[no-untyped-call]  # torch does not annotate the constructor
         torch.device("meta"),
+        sdpa_kernel(SDPBackend.MATH),
     )
 
 

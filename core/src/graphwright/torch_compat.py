@@ -27,6 +27,7 @@ from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._guards import GuardSource, TracingContext, tracing
 from torch._guards import Source as TorchSource
 from torch._higher_order_ops.wrap import tag_activation_checkpoint
+from torch._dispatch.python import enable_python_dispatcher as python_decompositions
 from torch._library.custom_ops import CustomOpDef
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import (
@@ -83,6 +84,7 @@ __all__ = [
     "is_torch_graph_break",
     "module_call",
     "new_fake_mode",
+    "python_decompositions",
     "set_grad_enabled",
     "storage_key",
     "storage_of_innermost",
@@ -275,6 +277,11 @@ def simplified(env: ShapeEnv, expr: Any) -> Any:
 def shape_env_of(mode: FakeTensorMode) -> ShapeEnv:
     """The shape environment of a fake mode."""
     return cast(ShapeEnv, mode.shape_env)
+
+
+def has_symbols(mode: FakeTensorMode) -> bool:
+    """Whether any size or number under a fake mode varies."""
+    return bool(shape_env_of(mode).var_to_range)
 
 
 def value_of(env: ShapeEnv, expr: Any) -> Any:
@@ -509,6 +516,13 @@ DeviceContext = _device.DeviceContext
 TorchDispatchMode = _python_dispatch.TorchDispatchMode
 
 
+ATTENTION_KERNELS: tuple[tuple[Callable[[], bool], Callable[[bool], None]], ...] = tuple(
+    (getattr(torch._C, f"_get_{kernel}_sdp_enabled"), getattr(torch._C, f"_set_sdp_use_{kernel}"))
+    for kernel in ("flash", "mem_efficient", "math", "cudnn", "overrideable")
+)
+"""For each kernel of scaled dot product attention: whether it is allowed, and what allows or forbids it."""
+
+
 def read_ambient() -> dict[str, Any]:
     """The state of this thread that decides what torch operations do."""
     included, excluded = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
@@ -527,6 +541,7 @@ def read_ambient() -> dict[str, Any]:
         "function_modes": torch._C._len_torch_function_stack(),
         "dispatch_modes": torch._C._len_torch_dispatch_stack(),
         "function_mode_state": function_modes_on,
+        "attention_kernels": sum(allowed() << i for i, (allowed, _) in enumerate(ATTENTION_KERNELS)),
         "included": included.raw_repr(),
         "excluded": excluded.raw_repr(),
     }

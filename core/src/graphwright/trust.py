@@ -18,9 +18,9 @@ _NOT_LOOKED_INTO = (
 )  # fmt: skip
 
 
-def is_trusted_module(name: str | None) -> bool:
+def is_trusted_module(name: object) -> bool:
     """Whether what a module holds is taken not to change after import, so that it needs no guard."""
-    if not name:
+    if not isinstance(name, str) or not name:  # a class may have anything for its `__module__`
         return False
     root = name.partition(".")[0]
     return root in _TRUSTED_ROOTS or (root in sys.stdlib_module_names and root not in ("__main__", "test"))

@@ -29,7 +29,9 @@ def way(native: ModuleType, request: pytest.FixtureRequest) -> Iterator[str]:
         assert report["ambient_reason"] == "libtorch disagrees with Python on deterministic"
         # From here on the reader tells the truth; the fast way stays off until the next set-up.
         lying.__code__ = readers.read_ambient.__code__.replace(co_freevars=())
-        lying.__globals__.update({"function_mode_state": readers.function_mode_state})
+        lying.__globals__.update(
+            {"function_mode_state": readers.function_mode_state, "attention_kernels": readers.attention_kernels}
+        )
     yield request.param
     readers.setup(native)
 

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -50,6 +51,7 @@ def read_ambient() -> dict[str, Any]:
         "function_modes": torch._C._len_torch_function_stack(),
         "dispatch_modes": torch._C._len_torch_dispatch_stack(),
         "function_mode_state": function_mode_state(),
+        "attention_kernels": attention_kernels(),
         "included": torch._C._dispatch_tls_local_include_set().raw_repr(),
         "excluded": torch._C._dispatch_tls_local_exclude_set().raw_repr(),
     }
@@ -59,6 +61,11 @@ def function_mode_state() -> int:
     if torch._C._is_torch_function_enabled():
         return 0
     return 2 if torch._C._is_torch_function_all_disabled() else 1
+
+
+def attention_kernels() -> int:
+    kernels = ("flash", "mem_efficient", "math", "cudnn", "overrideable")
+    return sum(getattr(torch._C, f"_get_{kernel}_sdp_enabled")() << i for i, kernel in enumerate(kernels))
 
 
 class ModeIdentity:
@@ -125,6 +132,7 @@ def contexts() -> dict[str, Any]:
         "function_modes": PassFunctions(),
         "dispatch_modes": PassDispatch(),
         "device": torch.device("meta"),
+        "attention_kernels": sdpa_kernel(SDPBackend.MATH),
     }
 
 

@@ -19,7 +19,6 @@ from graphwright.variables.tensor import TensorVariable
 VTs = list[VariableTracker]
 HIGHER_ORDER = (
     torch.utils.checkpoint.checkpoint_sequential,
-    torch.func.vjp,
     torch.func.linearize,
     torch.func.functionalize,
     torch.while_loop,

@@ -19,6 +19,7 @@ import graphwright.graph_breaks as gb
 from graphwright.builtin_calls.registry import handles
 from graphwright.graph_breaks import GraphBreakKind
 from graphwright.torch_compat import (
+    ATTENTION_KERNELS,
     FUNCTION_MODE_QUERIES,
     HAS_TORCH_FUNCTION,
     INFERENCE_MODE_GUARDS,
@@ -74,6 +75,7 @@ QUERIES = (
     parse_to,
     *FUNCTION_MODE_QUERIES,
     *PROCESS_QUERIES,
+    *(allowed for allowed, _ in ATTENTION_KERNELS),
 )
 """Questions whose answer guards on the ambient state, or the process, hold."""
 SETTERS = (
@@ -87,8 +89,9 @@ SETTERS = (
     torch.autocast_increment_nesting,
     torch.autocast_decrement_nesting,
     torch.clear_autocast_cache,
+    *(allow for _, allow in ATTENTION_KERNELS),
 )
-"""Setters of grad mode and autocast."""
+"""Setters of grad mode, autocast and attention kernels."""
 _REFUSED: dict[GraphBreakKind, tuple[Any, ...]] = {
     gb.RANDOM_STATE: (
         torch.random.manual_seed,  # `import torch._dynamo` replaces torch.manual_seed by a wrapper of it

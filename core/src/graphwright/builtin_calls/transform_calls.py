@@ -84,6 +84,12 @@ def vjp(body: Body, options: Options, arguments: Arguments, operands: Operands) 
     return torch.func.vjp(function_of(body, operands), *positional, **_plain(options))
 
 
+def pull_back(function: Callable[..., Any], arguments: Arguments) -> Any:
+    """Call the function that `vjp` gave."""
+    positional, named = _plain(arguments)
+    return function(*positional, **named)
+
+
 def checkpoint(body: Body, options: Options, operands: Operands) -> Any:
     """`torch.utils.checkpoint.checkpoint`: the body runs again in the backward.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -14,10 +15,14 @@ import graphwright.builtin_calls.transform_calls as targets
 import graphwright.graph_breaks as gb
 from graphwright.builtin_calls.registry import handles
 from graphwright.variables.base import Kwargs, Tx, VariableTracker
+from graphwright.variables.function import CODE_RULES
+from graphwright.variables.sequence import TupleVariable
 from graphwright.variables.structures import leaves_of, structure_of
-from graphwright.variables.transforms import TransformVariable, call_transform
+from graphwright.variables.transforms import PullbackVariable, TransformVariable, call_transform, traced_call
 
 VTs = list[VariableTracker]
+_PULLBACK = 1
+"""The place of the function in what `vjp` gives."""
 Transform = Callable[..., Any]
 
 _MAKERS: tuple[tuple[Transform, Transform], ...] = (
@@ -60,12 +65,26 @@ def _register_maker(maker: Transform, target: Transform) -> None:
         return TransformVariable(maker, target, function, options)
 
 
+def _register_made(maker: Transform, target: Transform) -> None:
+    """A function that a transform gave outside is known by its code; what it was made of is in its closure."""
+    made: Any = maker(_nothing)
+    names = [name for name in inspect.signature(maker).parameters if name in made.__code__.co_freevars]
+
+    def call(tx: Tx, made: Any, args: Sequence[VariableTracker], kwargs: Kwargs) -> VariableTracker:
+        given = {name: made.free_variable(tx, name) for name in names}
+        function = given.pop("func")
+        return TransformVariable(maker, target, function, options_of(tx, maker, given)).call(tx, args, kwargs)
+
+    CODE_RULES.setdefault(made.__code__, call)
+
+
 def _nothing(*args: Any, **kwargs: Any) -> None:
     """A function to try the options of a transform with."""
 
 
 for _maker, _target in _MAKERS:
     _register_maker(_maker, _target)
+    _register_made(_maker, _target)
 
 
 @handles(torch.func.jvp)
@@ -79,3 +98,28 @@ def jvp(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
         return torch.func.jvp(translated, *arguments[0], **options)
 
     return call_transform(tx, "torch.func.jvp", targets.jvp, run, function, options, [primals, tangents], {})
+
+
+@handles(torch.func.vjp)
+def vjp(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
+    """`torch.func.vjp(func, *primals)`: the result, and the function that pulls cotangents back."""
+    given = bound_arguments(tx, torch.func.vjp, args, kwargs)
+    function, primals = given.pop("func"), list(given.pop("primals", ()))
+    options = options_of(tx, torch.func.vjp, given)
+
+    def run(translated: Callable[..., Any], options: dict[str, Any], arguments: Any) -> Any:
+        return torch.func.vjp(translated, *arguments[0], **options)
+
+    call, results = traced_call(tx, "torch.func.vjp", run, function, options, primals, {})
+    output = tx.capture.output
+    node = output.create_node("call_function", targets.vjp, call, {}, None)
+    items: VTs = []
+    for index, result in enumerate(results):
+        # The function's own example would keep the translation alive.
+        example = None if index == _PULLBACK else result
+        part = output.create_node("call_function", operator.getitem, (node, index), {}, example)
+        if index == _PULLBACK:
+            items.append(PullbackVariable(part, result, targets.pull_back))
+        else:
+            items.append(output.result_of(tx, result, part))
+    return TupleVariable(items)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from graphwright.torch_compat import set_grad_enabled
+from graphwright.torch_compat import ATTENTION_KERNELS, set_grad_enabled
 
 StateCall = tuple[Callable[..., Any], tuple[Any, ...]]
 
@@ -28,12 +28,13 @@ def _autocast_nesting() -> int:
 
 @dataclass(frozen=True, slots=True)
 class AmbientState:
-    """Grad mode and autocast of the thread."""
+    """Grad mode, autocast and allowed attention kernels of the thread."""
 
     grad_enabled: bool
     autocast: tuple[tuple[str, bool, torch.dtype], ...]
     autocast_cache: bool
     autocast_nesting: int
+    attention_kernels: tuple[bool, ...]
 
     @staticmethod
     def current() -> AmbientState:
@@ -43,6 +44,7 @@ class AmbientState:
             tuple((d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in _autocast_devices()),
             torch.is_autocast_cache_enabled(),
             _autocast_nesting(),
+            tuple(allowed() for allowed, _ in ATTENTION_KERNELS),
         )
 
     def calls_from(self, before: AmbientState) -> list[StateCall]:
@@ -57,6 +59,11 @@ class AmbientState:
                 calls.append((torch.set_autocast_dtype, (device, dtype)))
         if self.autocast_cache != before.autocast_cache:
             calls.append((torch.set_autocast_cache_enabled, (self.autocast_cache,)))
+        for (_, allow), allowed, was in zip(
+            ATTENTION_KERNELS, self.attention_kernels, before.attention_kernels, strict=True
+        ):
+            if allowed != was:
+                calls.append((allow, (allowed,)))
         deeper = self.autocast_nesting - before.autocast_nesting
         calls += [(torch.autocast_increment_nesting, ())] * deeper
         calls += [(torch.autocast_decrement_nesting, ())] * -deeper

@@ -329,6 +329,10 @@ class OutputGraph:
         """Put a call that takes bodies into the graph; its result on fakes is known already."""
         return wrap_result(self, tx, result, self.create_node("call_function", target, args, {}, result))
 
+    def result_of(self, tx: Tx, result: Any, node: fx.Node) -> VariableTracker:
+        """The variable of what a node gives, by its value on fakes."""
+        return wrap_result(self, tx, result, node)
+
     def take_over(self, made: Sequence[TensorVariable], node: fx.Node) -> None:
         """Let tensors that a body made be the items of what a node gives."""
         for index, variable in enumerate(made):

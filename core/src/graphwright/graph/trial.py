@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from graphwright.torch_compat import FakeTensorMode
+from graphwright.torch_compat import FakeTensorMode, has_symbols, python_decompositions
 
 _trying = threading.local()
 """Whether this thread is trying an operation on fakes."""
@@ -59,12 +59,15 @@ _warning_gate = _WarningGate()
 
 @contextlib.contextmanager
 def trying_on_fakes(mode: FakeTensorMode) -> Iterator[None]:
-    """Run an operation under a fake mode, without reports of failures and without the warnings of a real run."""
+    """Run an operation under a fake mode, without reports of failures and without the warnings of a real run.
+
+    Where sizes vary, composite operators written in C++ for plain ints are run by their Python decompositions.
+    """
     before = _is_trying()
     _trying.active = True
     _warning_gate.install()
     try:
-        with mode:
+        with mode, python_decompositions() if has_symbols(mode) else contextlib.nullcontext():
             yield
     finally:
         _warning_gate.remove()

@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 
+import graphwright.graph_breaks as gb
 from graphwright.exc import ObservedException
 from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker
+from graphwright.variables.container import try_snapshot
 from graphwright.variables.iterator import SequenceIterator
 
 LITERAL_TYPES: frozenset[type] = frozenset(
@@ -18,6 +20,8 @@ LITERAL_TYPES: frozenset[type] = frozenset(
 TORCH_CONSTANT_TYPES: frozenset[type] = frozenset(
     {torch.dtype, torch.device, torch.layout, torch.memory_format, torch.finfo, torch.iinfo, torch.qscheme}
 )
+_PLAIN_CONTAINERS = (list, tuple, dict, set, frozenset)
+"""Types of which a method written in C reads the items and does nothing else."""
 
 
 def is_literal(value: Any) -> bool:
@@ -80,7 +84,15 @@ class ConstantVariable(VariableTracker):
             return constant_call(
                 tx, getattr(self.value, name), arguments, {k: v.as_python_constant() for k, v in named.items()}
             )
-        return super().call_method(tx, name, args, kwargs)
+        if not hasattr(self.value, name):
+            return super().call_method(tx, name, args, kwargs)
+        others = [*values, *named.values()]
+        simple = all(v.is_python_constant() or v.python_type() in _PLAIN_CONTAINERS for v in others)
+        snapshots = try_snapshot(tx, others) if simple else None
+        if snapshots is None:
+            tx.graph_break(gb.UNKNOWN_CALL, f"{self.type_name()}.{name} with arguments that are not constants")
+        by_name = dict(zip(named, snapshots[len(values) :], strict=True))
+        return constant_call(tx, getattr(self.value, name), snapshots[: len(values)], by_name)
 
     def iterate(self, tx: Tx) -> VariableTracker:
         return SequenceIterator(self.unpack(tx))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import FunctionType
+from types import FunctionType, NoneType, TracebackType
 from typing import Any
 
 import graphwright.graph_breaks as gb
@@ -51,6 +51,9 @@ class ExceptionVariable(ObjectVariable):
         if name == "args" and value is not None:
             self.args = TupleVariable(value.realize().unpack(tx))
         elif name in ("__cause__", "__context__") and value is not None:
+            kind = value.realize().python_type()
+            if kind is not NoneType and not issubclass(kind, BaseException):
+                tx.raise_(TypeError, f"exception {name.strip('_')} must be None or derive from BaseException")
             chained = None if value.realize().is_python_constant() else value.realize()
             if name == "__cause__":
                 self.cause, self.suppress_context = chained, True
@@ -59,6 +62,10 @@ class ExceptionVariable(ObjectVariable):
         elif name == "__suppress_context__" and value is not None:
             self.suppress_context = value.realize().truth(tx)
         elif name == "__traceback__":
+            if value is None:
+                tx.raise_(TypeError, "__traceback__ may not be deleted")
+            if value.realize().python_type() not in (NoneType, TracebackType):
+                tx.raise_(TypeError, "__traceback__ must be a traceback or None")
             self.traceback_vt = value
         else:
             super().generic_setattr(tx, name, value)
@@ -110,6 +117,17 @@ class ExceptionVariable(ObjectVariable):
             emit(value)
             emit.op("swap", 2)
             emit.op("store_attr", key.as_python_constant())
+        for name, chained in zip(_CHAINING, (self.cause, self.context, None, self.traceback_vt), strict=True):
+            if chained is not None:
+                emit.op("copy", 1)
+                emit(chained)
+                emit.op("swap", 2)
+                emit.op("store_attr", name)
+        if self.suppress_context != (self.cause is not None):
+            emit.op("copy", 1)
+            emit.load_constant(self.suppress_context)
+            emit.op("swap", 2)
+            emit.op("store_attr", "__suppress_context__")
 
 
 def make_exception(tx: Tx, kind: Any, args: tuple[Any, ...] = ()) -> VariableTracker:
@@ -131,6 +149,11 @@ def make_exception(tx: Tx, kind: Any, args: tuple[Any, ...] = ()) -> VariableTra
     return ExceptionVariable(TypeError, TupleVariable([ConstantVariable("exceptions must derive from BaseException")]))
 
 
+def _mro_of(cls: type) -> frozenset[type]:
+    """The bases of a class, itself included. An `except` clause asks these, and no `__subclasscheck__`."""
+    return frozenset(type.__dict__["__mro__"].__get__(cls))
+
+
 def exception_matches(tx: Tx, exception: VariableTracker, pattern: VariableTracker) -> bool:
     """`except pattern`: whether the exception's class is, or derives from, one of the pattern's."""
     pattern = pattern.realize()
@@ -139,6 +162,6 @@ def exception_matches(tx: Tx, exception: VariableTracker, pattern: VariableTrack
     else:
         classes = tuple(item.realize().as_python_constant() for item in pattern.unpack(tx))
     some = classes if isinstance(classes, tuple) else (classes,)
-    if not all(isinstance(c, type) and issubclass(c, BaseException) for c in some):
+    if not all(isinstance(c, type) and BaseException in _mro_of(c) for c in some):
         tx.raise_(TypeError, "catching classes that do not inherit from BaseException is not allowed")
-    return issubclass(exception.realize().python_type(), some)
+    return not _mro_of(exception.realize().python_type()).isdisjoint(some)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Callable
 from typing import Any
 
 import graphwright.graph_breaks as gb
@@ -72,6 +73,10 @@ class FunctionVariable(VariableTracker):
         return self
 
 
+CODE_RULES: dict[types.CodeType, Callable[[Tx, Any, Args, Kwargs], VariableTracker]] = {}
+"""What calling a function with certain code does instead of running it; the builtin calls enter their rules here."""
+
+
 class UserFunctionVariable(FunctionVariable):
     """A Python function that exists outside the frame."""
 
@@ -120,6 +125,9 @@ class UserFunctionVariable(FunctionVariable):
     def call(self, tx: Tx, args: Args, kwargs: Kwargs) -> VariableTracker:
         if self.code is _SINGLE_DISPATCH_CODE and args:
             return self._dispatch(tx, args, kwargs)
+        rule = CODE_RULES.get(self.code)
+        if rule is not None:
+            return rule(tx, self, args, kwargs)
         marked = call_marked(tx, self.fn, args, kwargs)
         if marked is not None:
             return marked
@@ -134,7 +142,7 @@ class UserFunctionVariable(FunctionVariable):
 
     def _dispatch(self, tx: Tx, args: Args, kwargs: Kwargs) -> VariableTracker:
         """A `functools.singledispatch` function: asked now, with a guard on what is registered."""
-        table = self._free_variable(tx, "dispatch")._free_variable(tx, "registry")
+        table = self.free_variable(tx, "dispatch").free_variable(tx, "registry")
         assert isinstance(table, DictVariable)
         table.complete(tx)
         dispatcher: Any = self.fn
@@ -144,7 +152,7 @@ class UserFunctionVariable(FunctionVariable):
                 return tx.call(value, args, kwargs)
         tx.graph_break(gb.UNKNOWN_CALL, f"singledispatch to {chosen!r}, which is not in the registry")
 
-    def _free_variable(self, tx: Tx, name: str) -> Any:
+    def free_variable(self, tx: Tx, name: str) -> Any:
         held = self.free_cells(tx)[self.code.co_freevars.index(name)].load(tx)
         assert held is not None
         return held.realize()

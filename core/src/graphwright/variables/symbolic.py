@@ -246,6 +246,14 @@ def _operand(variable: VariableTracker) -> Any:
     return None
 
 
+def symbolic_ints(variables: list[VariableTracker]) -> list[Any] | None:
+    """The numbers of variables that are all ints, some of which vary; else None."""
+    if not any(v.varies for v in variables):
+        return None
+    numbers = [_operand(v) for v in variables]
+    return numbers if all(isinstance(n, (int, torch.SymInt)) for n in numbers) else None
+
+
 def _of_ints(tx: Tx, op: Any, operands: list[VariableTracker], values: list[Any]) -> VariableTracker | None:
     if op in _ARITHMETIC or op in _COMPARISONS or (op is operator.pow and _is_small_power(values)):
         return _result(tx, op, operands, op(*values))

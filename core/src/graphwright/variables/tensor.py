@@ -11,6 +11,7 @@ import graphwright.graph_breaks as gb
 from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker
 from graphwright.variables.iterator import SequenceIterator
 from graphwright.variables.tensor_attributes import delete_attribute, get_attribute, set_attribute
+from graphwright.variables.tensor_index import select_varying
 from graphwright.variables.tensor_methods import METHOD_RULES, is_torch_method, tensor_value
 
 if TYPE_CHECKING:
@@ -72,6 +73,9 @@ class TensorVariable(VariableTracker):
 
     def getitem(self, tx: Tx, index: VariableTracker) -> VariableTracker:
         """`self[index]`."""
+        found = select_varying(tx, self, index)
+        if found is not None:
+            return found
         return tx.capture.output.call_op(tx, "call_function", operator.getitem, [self, index])
 
     def setitem(self, tx: Tx, index: VariableTracker, value: VariableTracker) -> None:

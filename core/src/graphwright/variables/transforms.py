@@ -78,12 +78,22 @@ def call_transform(
     kwargs: Kwargs,
 ) -> VariableTracker:
     """Run a transform at capture time and put its call into the graph."""
+    call, result = traced_call(tx, what, run, function, options, args, kwargs)
+    return tx.capture.output.call_with_body(tx, target, call, result)
+
+
+def traced_call(
+    tx: Tx,
+    what: str,
+    run: Runs,
+    function: VariableTracker,
+    options: dict[str, Any],
+    args: Args,
+    kwargs: Kwargs,
+) -> tuple[tuple[Any, ...], Any]:
+    """The arguments of the node that stands for the call of a transform, and what it gives on fakes."""
     output = tx.capture.output
-    naming = f"{what} called"
-    structure = (
-        tuple(structure_of(tx, a, naming) for a in args),
-        {k: structure_of(tx, v, naming) for k, v in kwargs.items()},
-    )
+    structure = arguments_of(tx, what, args, kwargs)
     translation = _Translation(tx, what, function)
     fakes = fakes_of(structure)
     given = tensors_of(fakes)
@@ -100,8 +110,45 @@ def call_transform(
         tx.graph_break(gb.HIGHER_ORDER, f"{what} that does not call its function")
     if versions != [tensor_version(t) for t in given]:
         tx.graph_break(gb.HIGHER_ORDER, f"{what} of a function that writes to its arguments")
-    call = (output.body_node(body.module), options, structure, body.operands)
-    return output.call_with_body(tx, target, call, result)
+    return (output.body_node(body.module), options, structure, body.operands), result
+
+
+def arguments_of(tx: Tx, what: str, args: Args, kwargs: Kwargs) -> Any:
+    """The arguments of a call as a structure: a tuple, and a dict."""
+    naming = f"{what} called"
+    named = {k: structure_of(tx, v, naming) for k, v in kwargs.items()}
+    return tuple(structure_of(tx, a, naming) for a in args), named
+
+
+class PullbackVariable(VariableTracker):
+    """The function in the result of `torch.func.vjp`: it lives between two nodes of the graph, and cannot leave it.
+
+    Attributes:
+        node: what gives it.
+        on_fakes: the one that the transform gave for fake tensors.
+    """
+
+    def __init__(self, node: fx.Node, on_fakes: Callable[..., Any], target: Callable[..., Any]) -> None:
+        self.node = node
+        self.on_fakes = on_fakes
+        self.target = target
+
+    def python_type(self) -> type:
+        return types.FunctionType
+
+    def hash_key(self, tx: Tx) -> Any:
+        return self
+
+    def call(self, tx: Tx, args: Args, kwargs: Kwargs) -> VariableTracker:
+        output = tx.capture.output
+        what = "the function that torch.func.vjp gave"
+        structure = arguments_of(tx, what, args, kwargs)
+
+        def run(arguments: Any) -> Any:
+            return self.on_fakes(*arguments[0], **arguments[1])
+
+        result = output.run_fake(tx, run, fakes_of(structure), what=what)
+        return output.call_with_body(tx, self.target, (self.node, structure), result)
 
 
 class _Translation:

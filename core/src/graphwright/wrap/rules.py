@@ -128,6 +128,10 @@ CONSTANT_RULES: dict[type, Rule] = {
     type(typing.List[int]): wrap_identity_constant,  # noqa: UP006  the old spelling has its own type
     type(typing.Union[int, str]): wrap_identity_constant,  # noqa: UP007
     type(typing.Any): wrap_identity_constant,
+    type(typing.Optional): wrap_identity_constant,
+    type(typing.List): wrap_identity_constant,  # noqa: UP006
+    type(typing.Tuple): wrap_identity_constant,  # noqa: UP006
+    type(typing.Callable): wrap_identity_constant,
     typing.TypeVar: wrap_identity_constant,
 }
 

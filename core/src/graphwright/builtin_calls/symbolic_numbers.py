@@ -1,0 +1,35 @@
+"""Functions that numbers which vary go through: `torch._check` and its kin, `min` and `max`."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from graphwright.builtin_calls.registry import handles
+from graphwright.torch_compat import expect_true
+from graphwright.variables.base import Kwargs, Tx, VariableTracker
+from graphwright.variables.symbolic import SymbolicBoolVariable, symbolic_ints
+
+
+@handles(expect_true)
+def expect(tx: Tx, args: list[VariableTracker], kwargs: Kwargs) -> VariableTracker:
+    """The question at the bottom of `torch._check`: known now, or checked by the graph and taken for true until then."""
+    condition = args[0]
+    if not isinstance(condition, SymbolicBoolVariable):
+        return tx.wrap(condition.truth(tx))
+    tx.capture.output.call_op(tx, "call_function", torch._check, [condition])
+    return tx.wrap(True)
+
+
+def _register_choice(fn: Any, symbolic: Any) -> None:
+    @handles(fn, first=True)
+    def choose(tx: Tx, args: list[VariableTracker], kwargs: Kwargs) -> VariableTracker | None:
+        """The least or greatest of several ints, without asking which it is."""
+        numbers = symbolic_ints(args) if len(args) > 1 and not kwargs else None
+        return None if numbers is None else tx.wrap(functools.reduce(symbolic, numbers))
+
+
+_register_choice(min, torch.sym_min)
+_register_choice(max, torch.sym_max)

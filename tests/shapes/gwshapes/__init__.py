@@ -1,0 +1,1 @@
+"""Programs whose inputs change their sizes, and what runs them."""

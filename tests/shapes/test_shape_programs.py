@@ -1,0 +1,27 @@
+"""Each program does as eager for every size, at the stated number of compiles."""
+
+from __future__ import annotations
+
+import pytest
+from gwshapes.programs import PROGRAMS, Program
+from gwshapes.run import CountingBackend, compiles_of, first_difference
+
+import graphwright
+
+BACKENDS = [name for name in ("eager", "aot_eager", "inductor_gpu") if name in {b.name for b in graphwright.list_backends()}]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_compiles(program: Program) -> None:
+    assert compiles_of(program, graphwright.compile, CountingBackend()) == program.compiles
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_equals_eager(program: Program, backend: str) -> None:
+    tolerance = 0.0 if backend == "eager" else 1e-5
+    assert first_difference(program, graphwright.compile, backend, tolerance) is None
+
+
+def test_there_are_enough_programs() -> None:
+    assert len(PROGRAMS) >= 40
