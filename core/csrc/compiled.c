@@ -32,9 +32,10 @@ static PyObject *run_original(Compiled *c, PyObject *const *args, size_t nargsf,
     if (hook) gw_hook_push(&frame, c->convert, c->key);
     PyCodeObject *outer = gw_thread.pass;
     gw_thread.pass = gw_thread.hook ? (PyCodeObject *)((PyFunctionObject *)fn)->func_code : NULL;
-    gw_thread.given = given;
+    Starting starting = {given};
+    gw_thread.starting = &starting;
     result = PyObject_Vectorcall(fn, args, nargsf, kwnames);
-    gw_thread.given = NULL;
+    gw_thread.starting = NULL;
     gw_thread.pass = outer;
     if (hook) gw_hook_pop(&frame);
     Py_DECREF(fn);
@@ -68,8 +69,9 @@ static PyObject *entry_function(Compiled *c, Entry *entry) {
 /* Steals entry and the slots of buffer. */
 static PyObject *run_entry(Compiled *c, Entry *entry, PyObject *const *flat, int n, SlotBuffer *buffer,
                            PyObject *given) {
-    PyObject *space[ARG_SPACE + 3], **argv = space, *inputs, *extras, *result = NULL, *fn = NULL;
-    int packed = gw_entry_pack(entry, buffer->slots, &inputs, &extras);
+    PyObject *space[ARG_SPACE + 3], **argv = space, *result = NULL, *fn = NULL;
+    Starting starting = {given};
+    int packed = gw_entry_pack(entry, buffer->slots, &starting.inputs, &starting.extras);
     gw_slots_free(buffer);
     if (packed < 0) return Py_DECREF(entry), NULL;
     if (n > ARG_SPACE && !(argv = PyMem_Malloc(sizeof(PyObject *) * (size_t)(n + 3)))) PyErr_NoMemory();
@@ -81,11 +83,11 @@ static PyObject *run_entry(Compiled *c, Entry *entry, PyObject *const *flat, int
         else gw_thread.suspended++; /* all it runs is the graph */
         int units = gw_enter_level();
         for (int i = 0; i < n; i++) argv[i + 1] = flat[i];
-        argv[n + 1] = inputs;
-        argv[n + 2] = extras;
-        gw_thread.given = given;
+        argv[n + 1] = starting.inputs;
+        argv[n + 2] = starting.extras;
+        gw_thread.starting = &starting;
         result = PyObject_Vectorcall(fn, argv + 1, (size_t)(n + 2) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
-        gw_thread.given = NULL;
+        gw_thread.starting = NULL;
         gw_leave_level(units);
         if (hook) gw_hook_pop(&frame);
         else gw_thread.suspended--;
@@ -93,8 +95,8 @@ static PyObject *run_entry(Compiled *c, Entry *entry, PyObject *const *flat, int
         Py_DECREF(fn);
     }
     if (argv != space) PyMem_Free(argv);
-    Py_DECREF(inputs);
-    Py_DECREF(extras);
+    Py_XDECREF(starting.inputs); /* unless the frame has them alone */
+    Py_XDECREF(starting.extras);
     Py_DECREF(entry);
     return result;
 }

@@ -38,7 +38,7 @@ static PyObject *meet_frame(PyThreadState *ts, InterpreterFrame *frame, PyCodeOb
 
 static PyObject *hook(PyThreadState *ts, InterpreterFrame *frame, int throwing) {
     ThreadState *thread = &gw_thread;
-    if (thread->given) gw_drop_given();
+    if (thread->starting) gw_frame_started();
     if (!thread->hook || thread->capturing || thread->in_guards || thread->suspended || throwing ||
         frame->owner != FRAME_OWNED_BY_THREAD || thread->delegated == frame || gw_stance == STANCE_EAGER ||
         ts->c_tracefunc)

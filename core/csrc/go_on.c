@@ -44,11 +44,13 @@ void gw_go_on_with_hook(PyObject *result, bool needs_hook) {
     if (gw_goes_on(result)) ((GoOn *)result)->hook = needs_hook ? GO_ON_HOOKED : GO_ON_UNHOOKED;
 }
 
-/* Nobody but us has the tuple. */
-void gw_drop_given(void) {
-    PyObject *tuple = gw_thread.given;
-    gw_thread.given = NULL;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) Py_CLEAR(((PyTupleObject *)tuple)->ob_item[i]);
+void gw_frame_started(void) {
+    Starting *starting = gw_thread.starting;
+    gw_thread.starting = NULL;
+    PyObject *tuple = starting->tuple;
+    for (Py_ssize_t i = 0; tuple && i < PyTuple_GET_SIZE(tuple); i++) Py_CLEAR(((PyTupleObject *)tuple)->ob_item[i]);
+    Py_CLEAR(starting->inputs);
+    Py_CLEAR(starting->extras);
 }
 
 static PyObject *call_resume(GoOn *self) {

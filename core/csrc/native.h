@@ -283,13 +283,19 @@ typedef struct HookFrame {
     int suspended;           /* the thread's count before, which a wish sets to 0 */
 } HookFrame;
 
+/* References that only serve to start a frame: once it has its own they go, where the hook is there to see it start. */
+typedef struct {
+    PyObject *tuple;         /* its items go; nobody else has it; may be NULL */
+    PyObject *inputs, *extras;
+} Starting;
+
 typedef struct {
     int capturing;           /* convert runs: Compiled objects and the hook stand aside */
     int in_guards;           /* a guard may run Python code: never capture that */
     HookFrame *hook;         /* innermost wish for the frame hook */
     int suspended;           /* inside call_unhooked */
     PyCodeObject *pass;      /* next frame of this code runs as it is */
-    PyObject *given;         /* the next frame's arguments, to be left to it alone */
+    Starting *starting;      /* what the next frame gets, to be left to it alone */
     void *delegated;         /* frame handed to the hook installed before ours */
     int depth;               /* levels of ours on the C stack, where they must be counted */
 } ThreadState;
@@ -328,7 +334,7 @@ typedef enum { GO_ON_AS_IT_IS, GO_ON_HOOKED, GO_ON_UNHOOKED } GoOnHook;
 int gw_go_on_init(PyObject *module);
 /* Whether what replacement code gave is no result yet: there is a resume function to be called. */
 bool gw_goes_on(PyObject *result);
-void gw_drop_given(void);
+void gw_frame_started(void);
 /* Whether the frames that the resume function runs are met by the hook; does nothing for a result that is final. */
 void gw_go_on_with_hook(PyObject *result, bool needs_hook);
 /* Calls resume functions until there is a result. Steals what it is given, which may be NULL or final. */

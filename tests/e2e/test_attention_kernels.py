@@ -1,4 +1,4 @@
-"""The kernels that scaled dot product attention may choose from: asked for, set, guarded, and left as eager leaves them."""
+"""The kernels that scaled dot product attention may choose from: asked for, set, guarded, left as eager leaves them."""
 
 from __future__ import annotations
 

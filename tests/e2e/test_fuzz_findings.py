@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import contextlib
 import copy
+import itertools
+import typing
 
 import pytest
 import torch
@@ -188,3 +190,127 @@ def test_attribute_missing_on_the_first_turn_of_a_loop_after_a_break():
 
     assert_captures(f, torch.ones(2), [[torch.ones(2)], []], graphs=None, breaks=None)
     assert_captures(f, torch.ones(2), [[]], graphs=None, breaks=None)
+
+
+class Span(collections.namedtuple("Span", "start stop")):
+    __slots__ = ()
+    step = 2
+
+    @property
+    def length(self):
+        return self.stop - self.start
+
+    def doubled(self):
+        return self.length * 2
+
+
+def test_class_attributes_of_a_named_tuple_are_guarded(monkeypatch):
+    def f(x, span):
+        return x + span.length + span.step + span.doubled()
+
+    compiled = graphwright.compile(f, backend="eager")
+    span = Span(1, 4)
+    assert compiled(torch.zeros(1), span).tolist() == [11.0]
+    monkeypatch.setattr(Span, "length", property(lambda self: 1))
+    assert compiled(torch.zeros(1), span).tolist() == [5.0]
+    monkeypatch.setattr(Span, "step", 5)
+    assert compiled(torch.zeros(1), span).tolist() == [8.0]
+    monkeypatch.setattr(Span, "doubled", lambda self: 0)
+    assert compiled(torch.zeros(1), span).tolist() == [6.0]
+    monkeypatch.undo()
+    assert compiled(torch.zeros(1), span).tolist() == [11.0]
+
+
+def test_methods_of_constants_with_containers_as_arguments():
+    def f(x, text, table):
+        return (
+            x + 1,
+            text.translate({88: "q"}),
+            text.translate(str.maketrans("ab", "cd")),
+            text.translate(table),
+            (3).from_bytes([1, text.count("a")], "big"),
+            b"".join([b"a", bytes([65])]),
+        )
+
+    assert_captures(f, torch.ones(2), "aXb", {97: None})
+
+
+def test_method_of_a_constant_with_an_object_as_argument():
+    class Upper:
+        def __getitem__(self, code):
+            return chr(code).upper()
+
+    def f(x, text):
+        return x + 1, text.translate(Upper())
+
+    assert_captures(f, torch.ones(2), "aXb", graphs=None, breaks=None)
+
+
+def test_typing_constructs_made_inside():
+    def f(x):
+        number: typing.Optional[int] = 3
+        kinds = (typing.Optional[int], typing.Union[int, str], list[int], typing.List[int], typing.Tuple[int, ...])
+        return x + number, kinds, typing.cast(typing.Optional[int], 4), typing.get_args(kinds[1])
+
+    assert_captures(f, torch.ones(2))
+
+
+@pytest.mark.parametrize("start", [True, False, 2])
+def test_count_that_starts_at_a_bool(start):
+    def f(x, start):
+        by_one, by_two = itertools.count(start), itertools.count(start, 2)
+        return x + 1, [next(by_one), next(by_one)], [next(by_two), next(by_two)], next(itertools.count(start, True))
+
+    assert_captures(f, torch.ones(2), start)
+
+
+def test_number_made_from_a_float_that_varies():
+    def f(x, number):
+        graphwright.graph_break()
+        return x * number, int(number), abs(number), +number
+
+    compiled = graphwright.compile(f, backend="eager")
+    for number in (0.5, 1.5, -2.25, 7.0):
+        assert repr(compiled(torch.ones(2), number)) == repr(f(torch.ones(2), number))
+
+
+REFUSED = {
+    "minus a bool": lambda x: x.sub_(True),
+    "minus bools": lambda x: x - torch.tensor([True, False]),
+    "bitwise": lambda x: x & x,
+    "integers divided by zero": lambda x: x.int() // torch.tensor([1, 0]),
+    "remainder of zero": lambda x: x.int() % torch.tensor([1, 0]),
+    "power of bools": lambda x: (x > 0) ** (x > 0),
+    "bools times floats": lambda x: (x > 0).mul_(x),
+}
+
+
+@pytest.mark.parametrize("operation", REFUSED.values(), ids=REFUSED)
+def test_what_kernels_refuse_and_fakes_do_not(operation):
+    def caught(x, items):
+        x.add_(1)
+        items.append(1)
+        try:
+            y = operation(x)
+        except (RuntimeError, ZeroDivisionError) as error:
+            return str(error)
+        return y
+
+    def escapes(x, items):
+        x.add_(1)
+        items.append(1)
+        y = operation(x)
+        items.append(2)
+        return y
+
+    for fn in (caught, escapes):
+        compiled = graphwright.compile(fn, backend="eager")
+        outcomes = []
+        for call in (fn, compiled):
+            x, items = torch.ones(2), []
+            try:
+                outcome = call(x, items)
+            except (RuntimeError, ZeroDivisionError) as error:
+                outcome = repr(error)
+            outcomes.append((outcome, x.tolist(), items))
+        assert repr(outcomes[0]) == repr(outcomes[1])

@@ -806,3 +806,171 @@ def test_sizes_that_vary(fn, backend):
 
 def leaves(value):
     return [value] if isinstance(value, torch.Tensor) else [leaf for item in value for leaf in leaves(item)]
+
+
+# ------------------------------------------------------------------ combinations
+
+
+class Square(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 3 * ctx.saved_tensors[0]
+
+
+def custom_functions(x):
+    return (
+        vmap(grad(lambda t: Square.apply(t).sum()))(x),
+        vmap(Square.apply)(x),
+        checkpoint(Square.apply, x, use_reentrant=False),
+    )
+
+
+def closure_of_a_closure(x):
+    y = x + 1
+    return vmap(lambda a: vmap(lambda b: a * b + y.sum() * WEIGHT)(x))(x)
+
+
+def hands_back_what_it_got(x):
+    return (
+        vmap(lambda row: row)(x),
+        vmap(lambda row: (row, WEIGHT))(x),
+        grad(lambda t: (t.sum(), t), has_aux=True)(x[0]),
+    )
+
+
+def writes_between(x):
+    y = x * 1
+    first = vmap(lambda row: row + y)(x)
+    y.add_(1)
+    second = vmap(lambda row: row + y)(x)
+    first.mul_(2)
+    return first, second, y
+
+
+def writes_to_the_input(x):
+    with torch.no_grad():
+        x.mul_(2)
+        first = vmap(torch.sin)(x)
+        x.add_(1)
+    return first, vmap(torch.sin)(x)
+
+
+def under_autocast(x):
+    with torch.autocast("cpu", torch.bfloat16):
+        return vmap(lambda row: row @ row)(x), grad(lambda t: (t @ t).float().sum())(x[0])
+
+
+def checkpoint_without_grad(x):
+    with torch.no_grad():
+        return checkpoint(lambda t: t.sin() * WEIGHT, x, use_reentrant=False)
+
+
+def transform_in_checkpoint(x):
+    return checkpoint(lambda t: vmap(lambda row: row * WEIGHT)(t).sin(), x, use_reentrant=False)
+
+
+def condition_in_checkpoint(x):
+    def body(t):
+        return torch.cond(t.sum() > 0, lambda u: u.sin(), lambda u: u.cos(), (t,)) * WEIGHT
+
+    return checkpoint(body, x, use_reentrant=False)
+
+
+def conditions_nested(x):
+    def positive(t):
+        return torch.cond(t.max() > 0.5, lambda u: u * 2 + WEIGHT, lambda u: u * 3, (t,))
+
+    return torch.cond(x.sum() > 0, positive, lambda t: t - WEIGHT, (x,))
+
+
+def in_a_loop(x):
+    for scale in (1.0, 2.0):
+        x = vmap(lambda row, scale=scale: row * scale)(x)
+    return x
+
+
+def in_a_comprehension(x):
+    return [f(row) for f in map(grad, (lambda t: t.sum(), lambda t: (t * t).sum())) for row in x]
+
+
+@both
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        custom_functions,
+        closure_of_a_closure,
+        hands_back_what_it_got,
+        writes_between,
+        under_autocast,
+        checkpoint_without_grad,
+        transform_in_checkpoint,
+        conditions_nested,
+        in_a_loop,
+        in_a_comprehension,
+    ],
+    ids=lambda fn: fn.__name__,
+)
+def test_combinations(fn, requires_grad, backend):
+    x = rand(4, 3).requires_grad_(requires_grad)
+    assert_captures(fn, x, backend=backend, rtol=1e-6, atol=1e-6)
+
+
+@both
+def test_inputs_that_are_written_around_a_transform(backend):
+    assert_captures(writes_to_the_input, rand(4, 3), backend=backend)
+
+
+def breaks_after(x):
+    y = vmap(lambda row: row * WEIGHT)(x)
+    graphwright.graph_break()
+    return y + 1, grad(lambda t: t.sum())(y[0])
+
+
+def breaks_inside(x):
+    def body(row):
+        row = row * 2
+        graphwright.graph_break()
+        return row + 1
+
+    y = vmap(body)(x * 3)
+    return y.sin()
+
+
+def checkpoint_breaks_inside(x):
+    def body(row):
+        row = row * 2
+        graphwright.graph_break()
+        return row + 1
+
+    return checkpoint(body, x * 3, use_reentrant=False).sin()
+
+
+def checkpoint_raises(x):
+    def body(t):
+        raise KeyError("gone")
+
+    try:
+        return checkpoint(body, x.sin(), use_reentrant=False)
+    except KeyError as error:
+        return x * 2, str(error)
+
+
+@both
+@pytest.mark.parametrize(
+    "fn",
+    [breaks_after, breaks_inside, checkpoint_breaks_inside, checkpoint_raises, condition_in_checkpoint],
+    ids=lambda fn: fn.__name__,
+)
+def test_breaks_around_and_inside(fn, backend):
+    assert_captures(fn, rand(4, 3).requires_grad_(), graphs=None, breaks=None, backend=backend)

@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import inspect
 import io
+import linecache
 import logging
 import sys
 import traceback
 import warnings
 
-import graphwright
 import pytest
 import torch
 
+import graphwright
+from graphwright import events
+from graphwright.testing import CompileCounter
 
-def look_at_nothing():
-    """A call that breaks the graph."""
-    sys.getrecursionlimit()
+pytestmark = pytest.mark.e2e
 
 
 def entries(error):
     """File, line, function and columns of each traceback entry, outermost first, without those of the test's caller."""
-    found = traceback.StackSummary._extract_from_extended_frame_gen if False else traceback.extract_tb
-    return [(f.filename, f.lineno, f.name, f.colno, f.end_colno) for f in found(error.__traceback__)[1:]]
+    found = traceback.extract_tb(error.__traceback__)[1:]
+    return [(f.filename, f.lineno, f.name, f.colno, f.end_colno) for f in found]
 
 
 def raised(fn, *args):
-    with pytest.raises(Exception) as caught:
+    try:
         fn(*args)
-    return caught.value
+    except Exception as error:
+        return error
+    raise AssertionError(f"{fn} raised nothing")
 
 
 def same_traceback(fn, *args):
@@ -41,7 +44,7 @@ def same_traceback(fn, *args):
         assert str(got) == str(want)
         assert entries(got) == entries(want)
         if want.__context__ is not None:
-            assert entries(got.__context__)[0:] == entries(want.__context__)
+            assert entries(got.__context__) == entries(want.__context__)
     return want
 
 
@@ -120,7 +123,7 @@ def another_in_a_handler(x):
         x = x + 1
         fails("first")
     except ValueError:
-        raise KeyError("second")  # noqa: B904
+        raise KeyError("second")
 
 
 def from_another(x):
@@ -349,3 +352,232 @@ def test_recursion_gets_as_deep_as_in_eager():
         assert torch.equal(compiled(torch.zeros(1), 300), deep(torch.zeros(1), 300))
     finally:
         sys.setrecursionlimit(limit)
+
+
+# ---------------------------------------------------------------- variables that are no longer read
+
+
+def fails_with_variables(x):
+    number, text = 3, "words"
+
+    def unused():
+        return number
+
+    x = x + 1
+    print(end="")
+    x = x + 1
+    int(text)
+    return x
+
+
+def test_a_traceback_shows_variables_that_are_no_longer_read():
+    def found(fn):
+        frame = raised(fn, torch.ones(3)).__traceback__.tb_next.tb_frame
+        return {k: v for k, v in frame.f_locals.items() if not isinstance(v, torch.Tensor) and k != "unused"}
+
+    compiled = graphwright.compile(fails_with_variables, backend="eager")
+    want = found(fails_with_variables)
+    assert want == {"number": 3, "text": "words"}
+    assert found(compiled) == want
+    assert found(compiled) == want
+
+
+# ---------------------------------------------------------------- tracing
+
+
+def traced(x):
+    x = x + 1
+    y = x * 2
+    print(end="")
+    return y + 1
+
+
+def lines_seen(fn, x):
+    seen = []
+
+    def trace(frame, event, arg):
+        if frame.f_code.co_name == "traced":
+            seen.append((event, frame.f_lineno))
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        fn(x)
+    finally:
+        sys.settrace(before)
+    return seen
+
+
+def test_a_trace_function_sees_each_line():
+    compiled = graphwright.compile(traced, backend="eager")
+    compiled(torch.ones(3))
+    assert lines_seen(compiled, torch.ones(3)) == lines_seen(traced, torch.ones(3))
+
+
+# ---------------------------------------------------------------- exceptions made in captured code
+
+
+def carries_a_chain(x):
+    error = ValueError("outer")
+    error.__cause__ = KeyError("inner")
+    x = x + 1
+    print(end="")
+    return error, x
+
+
+def carries_fields(x):
+    error = SyntaxError("bad", ("file.py", 3, 4, "text"))
+    x = x + 1
+    return (error.msg, error.filename, error.lineno), x
+
+
+def sets_a_wrong_traceback(x):
+    error = ValueError("none")
+    try:
+        error.__traceback__ = 5
+    except TypeError as wrong:
+        return str(wrong), x + 1
+    return None, x
+
+
+class Meta(type):
+    def __subclasscheck__(cls, other):
+        raise AssertionError("an except clause does not ask")
+
+
+class Odd(Exception, metaclass=Meta):
+    pass
+
+
+def catches_past_an_odd_class(x):
+    try:
+        raise ValueError("mine")
+    except Odd:
+        return 1, x
+    except ValueError:
+        return 2, x + 1
+
+
+@pytest.mark.parametrize("fn", [carries_fields, sets_a_wrong_traceback, catches_past_an_odd_class])
+def test_exceptions_are_made_as_in_eager(fn):
+    compiled = graphwright.compile(fn, backend="eager")
+    want, y = fn(torch.ones(3))
+    for _ in range(2):
+        got, z = compiled(torch.ones(3))
+        assert got == want
+        assert torch.equal(y, z)
+
+
+def test_a_rebuilt_exception_keeps_its_cause():
+    error, _ = graphwright.compile(carries_a_chain, backend="eager")(torch.ones(3))
+    assert isinstance(error.__cause__, KeyError)
+    assert error.__suppress_context__
+
+
+# ---------------------------------------------------------------- iterators that refuse changes
+
+
+def changes_while_iterating(x):
+    items = {1: 1}
+    try:
+        for key in items:
+            print(end="")
+            items[key + 1] = 1
+            x = x + 1
+    except RuntimeError as error:
+        return str(error), x
+    return None, x
+
+
+def goes_on_iterating(x):
+    items = {i: i for i in range(5)}
+    iterator = iter(items.items())
+    next(iterator)
+    x = x + 1
+    print(end="")
+    found = [next(iterator)]
+    items[7] = 7
+    try:
+        next(iterator)
+    except RuntimeError as error:
+        found.append(str(error))
+    return found, x
+
+
+class Dies:
+    died = 0
+
+    def __del__(self):
+        Dies.died += 1
+
+
+def drops_one(x):
+    Dies()
+    return Dies.died > 0, x + 1
+
+
+@pytest.mark.parametrize("fn", [changes_while_iterating, goes_on_iterating, drops_one])
+def test_side_effects_of_dropping_and_changing(fn):
+    compiled = graphwright.compile(fn, backend="eager")
+    Dies.died = 0
+    want, y = fn(torch.ones(3))
+    for _ in range(2):
+        Dies.died = 0
+        got, z = compiled(torch.ones(3))
+        assert got == want
+        assert torch.equal(y, z)
+
+
+# ---------------------------------------------------------------- captures in vain
+
+
+def many_prints(count):
+    source = "def fn(thing, more):\n" + "    print(end='')\n    thing += 1\n" * count + "    return more(thing)\n"
+    namespace = {"__name__": "user_code"}
+    exec(source, namespace)
+    return namespace["fn"]
+
+
+def test_a_function_without_tensors_is_left_alone_after_some_breaks():
+    fn = many_prints(30)
+    compiled = graphwright.compile(fn, backend="eager")
+    with events.collected(events.FrameStarted) as started, events.collected(events.FrameSkipped) as skipped:
+        assert compiled(1, str) == fn(1, str)
+    assert len(started) <= 9
+    assert any("none is in sight" in event.reason for event in skipped)
+
+
+def test_a_function_with_a_tensor_in_sight_is_captured_to_its_end():
+    source = "def fn(x):\n" + "    print(end='')\n" * 20 + "    return x * 2 + 1\n"
+    namespace = {"__name__": "user_code"}
+    exec(source, namespace)
+    counter = CompileCounter()
+    compiled = graphwright.compile(namespace["fn"], backend=counter)
+    assert torch.equal(compiled(torch.ones(3)), torch.full((3,), 3.0))
+    assert counter.frame_count == 1
+
+
+def test_a_long_loop_over_numbers_runs_in_eager():
+    def fn(x):
+        total = 0
+        for i in range(100_000):
+            total += i
+        return x + total
+
+    counter = CompileCounter()
+    compiled = graphwright.compile(fn, backend=counter)
+    assert torch.equal(compiled(torch.zeros(1)), fn(torch.zeros(1)))
+    assert counter.frame_count == 1
+
+
+def test_capture_leaves_the_line_cache_alone():
+    linecache.clearcache()
+    graphwright.compile(after_one_break_that_returns, backend="eager")(torch.ones(3))
+    assert not any(name.startswith(torch.__path__[0]) for name in linecache.cache)
+
+
+def after_one_break_that_returns(x):
+    x = x + 1
+    print(end="")
+    return x * 2

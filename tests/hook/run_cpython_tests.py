@@ -33,6 +33,15 @@ MODULES = (
     "test_frame",
     "test_traceback",
 )
+_GARBAGE = "what a capture held goes with the next garbage collection"
+KNOWN = {
+    "test_coroutines.CoroutineTest.test_for_": "counts references, of which replacement code holds others",
+    "test_dict.DictTest.test_splittable_popitem": "measures a dict that was built anew",
+    "test_exceptions.ExceptionTests.testExceptionCleanupState": _GARBAGE,
+    "test_dict.DictTest.test_free_after_iterating": _GARBAGE,
+    "test_list.ListTest.test_free_after_iterating": _GARBAGE,
+}
+"""Tests that may differ, by the start of their name, and why that is as it must be."""
 _TIMEOUT_S = 600
 
 
@@ -154,17 +163,20 @@ def differences(module: str) -> tuple[list[str], str]:
     if "died" in plain or "died" in hooked:
         return [f"{module}: without hook {plain.get('died', 'ran')}, with hook {hooked.get('died', 'ran')}"], module
     want, got = plain["outcomes"], hooked["outcomes"]
+    different = [name for name in sorted({*want, *got}) if got.get(name, [""])[0] != want.get(name, [""])[0]]
+    known = {name: why for name in different for start, why in KNOWN.items() if name.startswith(f"test.{start}")}
     found = [
         f"{name}: {got.get(name, ['missing', ''])[0]} instead of {want.get(name, ['missing'])[0]}\n"
         f"{got.get(name, ['', ''])[1]}"
-        for name in sorted({*want, *got})
-        if got.get(name, [""])[0] != want.get(name, [""])[0]
+        for name in different
+        if name not in known
     ]
     about = (
-        f"{module}: {len(want)} tests run, {len(found)} differ, {hooked['seconds']:.0f} s ({plain['seconds']:.0f} s without "
-        f"the hook), {hooked['captures']} captures, {hooked['replaced']} frames replaced, "
-        f"{sum(hooked['internal_errors'].values())} internal errors"
+        f"{module}: {len(want)} tests run, {len(different)} differ, {hooked['seconds']:.0f} s "
+        f"({plain['seconds']:.0f} s without the hook), {hooked['captures']} captures, "
+        f"{hooked['replaced']} frames replaced, {sum(hooked['internal_errors'].values())} internal errors"
     )
+    about += "".join(f"\n  as known: {name}: {why}" for name, why in known.items())
     return found + [f"internal error in {text} ({n} times)" for text, n in hooked["internal_errors"].items()], about
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -21,11 +20,10 @@ from graphwright.frame_filter import EXPECTED_CODE
 from graphwright.resume import RESUME_FUNCTIONS, STACK_ARGUMENT, ResumePoint, eager_stretch
 from graphwright.symbolic.frame_state import NULL
 from graphwright.symbolic.translator import Translator
-from graphwright.variables.base import Emitter, LazyVariable, NotReconstructible, VariableTracker
+from graphwright.variables.base import LazyVariable, NotReconstructible, VariableTracker
 from graphwright.variables.cell import CellVariable
-from graphwright.variables.function import BoundMethodVariable, FunctionVariable
-from graphwright.variables.misc import PartialVariable
-from graphwright.variables.nn_module import ModuleVariable
+from graphwright.variables.function import FunctionVariable
+from graphwright.variables.tensor import TensorVariable
 
 SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _PREPARES_CALL = ("PRECALL", "KW_NAMES")
@@ -93,6 +91,7 @@ class BreakCode:
         self._own_cells = {n: c for n, c in own.items() if c.source is None}
         self._cell_arguments = [n for n, c in own.items() if c.source is not None]
         self._kept: set[str] = set()
+        self._after_drops: set[int] = set()
         self._exits, self._spliced = self._find_exits()
 
     # ---------------------------------------------------------- where capture goes on
@@ -101,6 +100,7 @@ class BreakCode:
         """Indices where resume functions start, and the instructions that run in eager before."""
         decoded = self._decoded
         _, exits = eager_stretch(decoded, self._broken)
+        exits = sorted({self._after_drop(e) for e in exits})
         while True:
             spliced = decoded.reachable_from(self._entry, until=frozenset(exits))
             uncertain = self._maybe_bound_after(spliced)
@@ -108,6 +108,13 @@ class BreakCode:
             if good == exits:
                 return exits, spliced
             exits = good
+
+    def _after_drop(self, index: int) -> int:
+        """An exit, moved past the instruction that drops a result: it goes before guards on what comes next look."""
+        if self._decoded.instructions[index].opname != "POP_TOP":
+            return index
+        self._after_drops.add(index + 1)
+        return index + 1
 
     def _maybe_bound_after(self, spliced: set[int]) -> set[str]:
         """Variables of which nobody knows whether the eager part, an exception handler perhaps, binds or unbinds them.
@@ -166,11 +173,27 @@ class BreakCode:
             if not isinstance(value, LazyVariable) or not isinstance(value.value, torch.Tensor):
                 self._kept.add(name)
             return
-        if _costs_nothing(value) and codegen.try_to_push(value):
+        if (_costs_nothing(value) or self._is_on_stack(value)) and codegen.try_to_push(value):
             codegen.op("store_fast", name)
             self._kept.add(name)
         elif name in self._tx.code.co_varnames[: self._argument_count()]:
             codegen.op("delete_fast", name)  # it is not what it was when the frame was called
+
+    def _is_shown(self, name: str, cell: CellVariable) -> bool:
+        """Whether a cell of the frame that its code no longer reads is kept, as other variables are."""
+        if name not in self._own_cells or cell.contents is None:
+            return False
+        contents = cell.contents
+        if isinstance(contents, LazyVariable) and not contents.is_realized():
+            return not isinstance(contents.value, torch.Tensor)
+        return not isinstance(contents.realize(), TensorVariable)
+
+    def _is_on_stack(self, value: VariableTracker) -> bool:
+        """Whether a value, no tensor, is made for the stack anyway."""
+        if value.source is not None:
+            return False
+        made = {id(v) for v in self._stack if v is not NULL and v.source is None}
+        return id(value) in made and not isinstance(value, TensorVariable)
 
     def _emit_stack(self, codegen: Codegen) -> None:
         """Build all values first: a call made while building one would take a NULL below it for its own."""
@@ -225,7 +248,7 @@ class BreakCode:
         broken = self._decoded.instructions[self._broken]
         if broken.opname == "LOAD_METHOD" and index in self._decoded.successors(self._broken):
             return (*(v is NULL for v in self._stack[: depth - 2]), True, False)
-        pushed = 0 if broken.opname.startswith(_PUSHES_NOTHING) else 1
+        pushed = 0 if broken.opname.startswith(_PUSHES_NOTHING) or index in self._after_drops else 1
         kept = max(0, depth - pushed)
         nulls = [v is NULL for v in self._stack[:kept]]
         return (*nulls, *[False] * (depth - len(nulls)))
@@ -236,6 +259,7 @@ class BreakCode:
         own = [n for n in live if n in self._own_cells or n in self._cell_arguments]
         names = [n for n in live if n in self._tx.locals and n not in own]
         uncertain = self._maybe_bound_after(self._spliced)
+        own += sorted(n for n, c in self._tx.cells.items() if n not in (*own, *uncertain) and self._is_shown(n, c))
         names += sorted(n for n in self._kept if n not in live and n not in uncertain)
         point = ResumePoint(index, nulls, tuple(names), tuple(own))
         code = RESUME_FUNCTIONS.code_for(self._tx.code, point)
@@ -283,137 +307,3 @@ class BreakCode:
             cell_arguments=tuple(self._cell_arguments),
             cellvars=tuple(n for n in code.co_cellvars if n not in self._cell_arguments),
         )
-
-
-class ContinuationCode(BreakCode):
-    """The end of an inlined call in which the graph breaks: a function that goes on in the middle of the called one.
-
-    Its code does what `BreakCode` does at the end of replacement code; its arguments are stack, variables and cells.
-    """
-
-    def arguments(self) -> list[tuple[str, VariableTracker]]:
-        """What the function is given: names and values.
-
-        Raises:
-            NotReconstructible: the frame is handling an exception, which is needed as the context of others.
-        """
-        if self._tx.handled.value is not None:
-            raise NotReconstructible(self._tx.handled.value)
-        live = live_names(self._decoded, self._entry)
-        given = [(STACK_ARGUMENT.format(i), value) for i, value in enumerate(self._stack) if value is not NULL]
-        given += [(name, self._tx.locals[name]) for name in live if name in self._tx.locals]
-        given += [(name, self._tx.cells[name]) for name in self._given_cells()]
-        first = self._tx.code.co_varnames[:1]  # what `super()` takes for `self`
-        return sorted(given, key=lambda pair: pair[0] not in first)
-
-    def _given_cells(self) -> list[str]:
-        return [*self._own_cells, *self._cell_arguments]
-
-    def code(self) -> CodeType:
-        """The code of the function."""
-        code = self._tx.code
-        builder = CodeBuilder(
-            name=code.co_name,
-            qualname=code.co_qualname,
-            filename=code.co_filename,
-            firstlineno=code.co_firstlineno,
-            arguments=tuple(name for name, _ in self.arguments()),
-            freevars=code.co_freevars,
-            cell_arguments=tuple(self._given_cells()),
-            cellvars=tuple(n for n in code.co_cellvars if n not in self._given_cells()),
-        )
-        codegen = Codegen(self._tx.capture.roots)
-        for i, value in enumerate(self._stack):
-            if value is NULL:
-                codegen.op("push_null")
-            else:
-                codegen.op("load_fast", STACK_ARGUMENT.format(i))
-        self._emit_rest(codegen)
-        codegen.emit_into(builder, None, [])
-        made = builder.assemble()
-        _native.mark(made, None, _native.SKIP)
-        return made
-
-    @property
-    def frame(self) -> Translator:
-        """The frame of the inlined call."""
-        return self._tx
-
-
-class ContinuationVariable(VariableTracker):
-    """A callable that goes on in the middle of an inlined call, whatever arguments it is given."""
-
-    def __init__(self, ending: ContinuationCode) -> None:
-        self._ending = ending
-
-    def python_type(self) -> type:
-        return _native.Continuation
-
-    def reconstruct(self, emit: Emitter) -> None:
-        frame = self._ending.frame
-        given = self._ending.arguments()
-        emit.load_constant(_native.Continuation)
-        emit.load_constant(FunctionType)
-        emit.load_constant(self._ending.code())
-        emit(frame.globals)
-        emit.load_constant(frame.code.co_name)
-        emit.load_constant(None)
-        for cell in frame.closure:
-            emit(cell)
-        if frame.closure:
-            emit.op("build_tuple", len(frame.closure))
-        else:
-            emit.load_constant(None)
-        emit.op("call", 5)
-        for _, value in given:
-            emit(value)
-        emit.op("call", 1 + len(given))
-
-
-def innermost_resumable(frames: tuple[Translator, ...]) -> Translator:
-    """The frame that a graph break can be made in: all calls around it can be gone on with afterwards.
-
-    Args:
-        frames: the frames the break was met in, outermost first.
-    """
-    captured = frames[0].capture.output.op_count
-    for outer, inner in itertools.pairwise(frames):
-        # Without an operation since, breaking further inside would gain nothing but guards.
-        if outer.ops_before == captured or not _goes_on_after(outer, inner):
-            return outer
-    return frames[-1]
-
-
-def _goes_on_after(outer: Translator, inner: Translator) -> bool:
-    """Whether what `inner` returns is what the current instruction of `outer`, a call outside of loops, gives."""
-    if inner.parent is not outer or outer.current.opname != "CALL" or outer.called is None:
-        return False
-    if outer.code.co_flags & SUSPENDED or inner.code.co_flags & SUSPENDED or outer.handled.value is not None:
-        return False
-    stretch, _ = eager_stretch(outer.decoded, outer.current.index)
-    return len(stretch) == 1 and _runs_body(outer.called, inner.code)
-
-
-def _runs_body(callee: VariableTracker, code: CodeType) -> bool:
-    """Whether calling something runs this code and gives what it returns."""
-    if isinstance(callee, BoundMethodVariable | PartialVariable):
-        return _runs_body(callee.function.realize(), code)
-    if isinstance(callee, FunctionVariable):
-        return callee.code is code
-    return isinstance(callee, ModuleVariable) and code.co_name in ("forward", "_wrapped_call_impl", "__call__")
-
-
-def break_inside(frame: Translator, key: CacheKey, convert: Any) -> BreakCode:
-    """The ending of replacement code for a break in an inlined call: each frame around it goes on with what it gives.
-
-    Args:
-        frame: the frame that was stopped before the instruction that breaks.
-    """
-    caller = frame.parent
-    if caller is None:
-        return BreakCode(frame, key, convert)
-    ending = ContinuationCode(frame, key, convert)
-    while caller.parent is not None:
-        ending = ContinuationCode(caller, key, convert, ContinuationVariable(ending))
-        caller = caller.parent
-    return BreakCode(caller, key, convert, ContinuationVariable(ending))

@@ -235,6 +235,19 @@ class DimensionMadeDynamic(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DimensionFixed(Event):
+    """The program asked for the value of a size or number that would have been symbolic: the entry serves it alone.
+
+    Attributes:
+        asked_at: where the program was, as in a traceback; empty if that is not known.
+    """
+
+    source: str
+    value: int | float
+    asked_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InternalErrorCaught(Event):
     """Capture met a bug of Graphwright's own; the frame runs in eager."""
 

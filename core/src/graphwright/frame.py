@@ -36,7 +36,7 @@ _MAX_FAILED_CAPTURES = 4
 """After so many captures of one code object came to nothing, it is left to the interpreter for good."""
 
 _MAX_EMPTY_CAPTURES = 8
-"""After so many captures in a row without an operation, where no tensor is in sight, the rest is left to the interpreter.
+"""After so many captures in a row without an operation, where no tensor is in sight, the interpreter takes over.
 
 A function is counted together with its resume functions: making one for each of many breaks costs what grows with
 the square of their number.

@@ -12,11 +12,12 @@ from typing import Any
 import graphwright._native as _native
 import graphwright.events as events
 import graphwright.graph_breaks as gb
-from graphwright.break_code import BreakCode, break_inside, innermost_resumable
+from graphwright.break_code import BreakCode
 from graphwright.bytecode import CodeBuilder
 from graphwright.cache_key import CacheKey
 from graphwright.capture import CaptureState, root_translator
 from graphwright.codegen import EXTRAS, INPUTS, Codegen, argument_slots
+from graphwright.continuation import break_inside, innermost_resumable
 from graphwright.exc import BackendCompilerFailed, CodeLocation, GraphBreak, InternalError
 from graphwright.graph.ambient_state import AmbientState
 from graphwright.graph.bodies import body_modules
@@ -29,6 +30,7 @@ from graphwright.resume import RESUME_FUNCTIONS
 from graphwright.shapes.policy import ShapePolicy
 from graphwright.shapes.seen import SeenShapes
 from graphwright.shapes.shape_guards import check_required_dims, fixed_floats, shape_relations
+from graphwright.shapes.symbols import SymbolTable
 from graphwright.sources import Source
 from graphwright.symbolic.frame_state import Returned
 from graphwright.symbolic.translator import RootTranslator, Translator
@@ -294,18 +296,17 @@ class FrameCompiler:
             if entry.tensor.requires_grad:
                 _guard_place_in_history(capture, entry)
 
+    def _report_symbols(self, symbols: SymbolTable) -> None:
+        why = "dynamic=True" if self._key.dynamic else "it is marked, or was another in an earlier capture"
+        at: dict[str, Any] = {"location": self._location, "compile_id": self._compile_id}
+        for place, symbol in symbols.varying():
+            events.emit(events.DimensionMadeDynamic(source=str(place), symbol=symbol, why=why, **at))
+        for place, value, asked_at in symbols.fixed():
+            events.emit(events.DimensionFixed(source=str(place), value=value, asked_at=asked_at, **at))
+
     def _guard_tree(self, capture: CaptureState, fetched: list[Source]) -> _native.GuardTree:
         check_required_dims(capture.output.symbols)
-        for place, symbol in capture.output.symbols.varying():
-            events.emit(
-                events.DimensionMadeDynamic(
-                    source=str(place),
-                    symbol=symbol,
-                    why="dynamic=True" if self._key.dynamic else "it is marked, or was another in an earlier capture",
-                    location=self._location,
-                    compile_id=self._compile_id,
-                )
-            )
+        self._report_symbols(capture.output.symbols)
         capture.guards.shapes(shape_relations(capture.output.symbols))
         for source, value in fixed_floats(capture.output.symbols):
             capture.guards.add(source, "eq", value)

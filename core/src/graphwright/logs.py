@@ -97,7 +97,9 @@ def _graph_code(event: events.GraphCaptured, verbose: bool) -> str:
     return f"{event.name} ({event.location})\n{event.code}"
 
 
-def _dynamic(event: events.DimensionMadeDynamic, verbose: bool) -> str:
+def _dynamic(event: events.DimensionMadeDynamic | events.DimensionFixed, verbose: bool) -> str:
+    if isinstance(event, events.DimensionFixed):
+        return f"{event.source} is fixed to {event.value}, which the program asks for\n{event.asked_at.rstrip()}"
     return f"{event.source} is symbolic as {event.symbol}: {event.why}"
 
 
@@ -169,7 +171,7 @@ LOGS: Mapping[str, Log] = {
     "trace_bytecode": Log((events.InstructionTraced,), _instruction, "every instruction translated"),
     "graph": Log((events.GraphCaptured,), _graph, "graphs, one node a line"),
     "graph_code": Log((events.GraphCaptured,), _graph_code, "graphs as Python"),
-    "dynamic": Log((events.DimensionMadeDynamic,), _dynamic, "sizes and numbers that became symbolic"),
+    "dynamic": Log((events.DimensionMadeDynamic, events.DimensionFixed), _dynamic, "sizes and numbers that became symbolic"),
     "aot_graphs": Log((events.BackendArtifact,), _artifact, "forward and backward graphs of AOTAutograd"),
     "output_code": Log((events.BackendArtifact,), _artifact, "source that backends generated"),
     "backends": Log((events.BackendUsed, events.BackendChosen, events.BackendFailed), _backend, "who compiles what"),

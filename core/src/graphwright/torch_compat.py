@@ -23,11 +23,11 @@ import torch._utils
 import torch.compiler
 import torch.fx.graph_module as torch_graph_module
 import torch.overrides
+from torch._dispatch.python import enable_python_dispatcher as python_decompositions
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._guards import GuardSource, TracingContext, tracing
 from torch._guards import Source as TorchSource
 from torch._higher_order_ops.wrap import tag_activation_checkpoint
-from torch._dispatch.python import enable_python_dispatcher as python_decompositions
 from torch._library.custom_ops import CustomOpDef
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import (
@@ -46,6 +46,7 @@ from torch.fx.experimental.symbolic_shapes import (
     RelaxedUnspecConstraint,
     ShapeEnv,
     StatefulSymbolicContext,
+    StatelessSymbolicContext,
     StrictMinMaxConstraint,
     compute_unbacked_bindings,
     expect_true,
@@ -209,6 +210,11 @@ class _NamedSource(TorchSource):
 _DIM_KINDS = {"static": DimDynamic.STATIC, "dynamic": DimDynamic.DYNAMIC, "unbacked": DimDynamic.UNBACKED}
 
 
+def _static_layout(base: torch.Tensor | None) -> StatelessSymbolicContext[Any, Any] | None:
+    """No symbols for what a tensor is a view of: nothing is guarded there, and nothing reads it."""
+    return None if base is None else StatelessSymbolicContext(dynamic_sizes=[DimDynamic.STATIC] * base.dim())
+
+
 class SymbolicLayout:
     """How a tensor gets its symbols: fakes made from it any number of times have the same ones.
 
@@ -218,7 +224,11 @@ class SymbolicLayout:
     """
 
     def __init__(
-        self, name: str, kinds: Sequence[str], ranges: Mapping[int, tuple[int | None, int | None]]
+        self,
+        tensor: torch.Tensor,
+        name: str,
+        kinds: Sequence[str],
+        ranges: Mapping[int, tuple[int | None, int | None]],
     ) -> None:
         constraints: list[Any] = [None] * len(kinds)
         for dim, (least, most) in ranges.items():
@@ -233,6 +243,7 @@ class SymbolicLayout:
             constraint_sizes=constraints,
             tensor_source=self._source,
             shape_env_to_source_to_symbol_cache={},
+            view_base_context=_static_layout(tensor._base),
         )
 
     def fake_of(
@@ -309,8 +320,9 @@ def assumed_of_symbols(env: ShapeEnv) -> list[Any]:
 
 
 def assumptions_about(env: ShapeEnv, symbol: Any) -> list[int]:
-    """The numbers of the recorded conditions that a symbol occurs in."""
-    return [number for number, guard in enumerate(env.guards) if symbol in guard.expr.free_symbols]
+    """The numbers of the recorded conditions that a symbol occurs in, those that fix it first."""
+    found = [(number, guard.expr) for number, guard in enumerate(env.guards) if symbol in guard.expr.free_symbols]
+    return [number for number, expr in sorted(found, key=lambda pair: not isinstance(pair[1], sympy.Eq))]
 
 
 def count_of_assumptions(env: ShapeEnv) -> int:
@@ -610,6 +622,8 @@ IS_SCRIPTING_OR_TRACING: tuple[Callable[..., bool], ...] = tuple(
     )
 )
 """Questions about other compilers, whose answer is no."""
+TRANSFORMS_ACTIVE: Any = torch._C._are_functorch_transforms_active
+"""Whether a function transform is running, as torch's own code asks."""
 LOG_ONCE: tuple[Callable[..., None], ...] = (torch._C._log_api_usage_once,)
 """Reports of use that torch sends nowhere by default."""
 INFERENCE_MODE_GUARDS: tuple[Any, ...] = (torch.inference_mode, torch._C._InferenceMode)

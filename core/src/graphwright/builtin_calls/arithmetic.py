@@ -211,7 +211,7 @@ def _call_contains(tx: Tx, container: VariableTracker, item: VariableTracker) ->
             tx.raise_(TypeError, f"'in <string>' requires string as left operand, not {item.type_name()}")
         tx.graph_break(gb.UNKNOWN_COMPARISON, f"a {item.type_name()} in a constant {container.type_name()}")
     result = container.call_method(tx, "__contains__", [item], {}).realize()
-    if result.is_python_constant() and isinstance(result.as_python_constant(), bool):
+    if result.is_python_constant() and issubclass(result.python_type(), bool):
         return result
     return tx.wrap(result.truth(tx))
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import torch
 import torch.utils.checkpoint
+from torch import fx
 from torch.utils.checkpoint import noop_context_fn
 
 import graphwright.builtin_calls.transform_calls as targets
 import graphwright.graph_breaks as gb
 from graphwright.builtin_calls.registry import handles
 from graphwright.builtin_calls.transforms import bound_arguments
-from graphwright.torch_compat import transforms_active
+from graphwright.torch_compat import HigherOrderOperator, transforms_active
 from graphwright.variables.base import Kwargs, Tx, VariableTracker
 from graphwright.variables.bodies import trace_in_place
 
@@ -31,10 +32,18 @@ def checkpoint(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
     what = "torch.utils.checkpoint.checkpoint"
     roots = [function, *positional, *named.values()]
     body, result, made = trace_in_place(tx, what, roots, lambda: tx.call(function, positional, named))
+    if _holds_operator(body.module):
+        tx.graph_break(gb.HIGHER_ORDER, f"{what} of a function that calls torch.cond")
     output = tx.capture.output
     call = (output.body_node(body.module), options, body.operands)
     output.take_over(made, output.create_node("call_function", targets.checkpoint, call, {}, body.result))
     return result
+
+
+def _holds_operator(body: fx.GraphModule) -> bool:
+    """Whether an operator that takes bodies is in a body; the partitioner's marks are not made through those."""
+    graphs = [module.graph for module in body.modules() if isinstance(module, fx.GraphModule)]
+    return any(isinstance(node.target, HigherOrderOperator) for graph in graphs for node in graph.nodes)
 
 
 def _check_kind(tx: Tx, named: Kwargs) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from graphwright.builtin_calls.arithmetic import binary_op
 from graphwright.builtin_calls.registry import handles
 from graphwright.builtin_calls.special_methods import defines
-from graphwright.variables.base import Kwargs, Tx, VariableTracker, drain
+from graphwright.variables.base import Kwargs, Tx, VariableTracker, drain, is_the
 from graphwright.variables.constant import ConstantVariable
 from graphwright.variables.container import backing, try_snapshot
 from graphwright.variables.dict import DictVariable, MappingProxyVariable, merge
@@ -78,7 +78,7 @@ def make_ordered_dict(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
 def make_default_dict(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
     """`defaultdict(factory, mapping_or_pairs, **names)`."""
     factory = args[0] if args else tx.wrap(None)
-    is_none = factory.is_python_constant() and factory.as_python_constant() is None
+    is_none = is_the(factory, None)
     if not is_none and not callable_value(factory):
         tx.raise_(TypeError, "first argument must be callable or None")
     made = DictVariable.new(collections.defaultdict, factory)
@@ -278,7 +278,7 @@ def _sum_of(tx: Tx, numbers: list[Any], start: VariableTracker) -> VariableTrack
 
 
 def _is_number(vt: VariableTracker) -> bool:
-    return vt.is_python_constant() and type(vt.as_python_constant()) in (int, float, bool)
+    return not vt.varies and vt.is_python_constant() and vt.python_type() in (int, float, bool)
 
 
 def _register_quantifier(fn: Any, decides: bool) -> None:

@@ -14,7 +14,7 @@ import graphwright.graph_breaks as gb
 from graphwright.builtin_calls.registry import handles
 from graphwright.builtin_calls.transforms import bound_arguments
 from graphwright.torch_compat import SCRIPT_MODULE
-from graphwright.variables.base import Kwargs, LazyVariable, Tx, VariableTracker
+from graphwright.variables.base import Kwargs, LazyVariable, Tx, VariableTracker, is_the
 from graphwright.variables.dict import DictVariable
 from graphwright.variables.nn_module import ModuleVariable
 from graphwright.variables.sequence import TupleVariable
@@ -137,7 +137,7 @@ def _was_set(slot: _Slot, value: VariableTracker) -> bool:
 
 
 def _positional(tx: Tx, args: VariableTracker | None) -> VTs:
-    if args is None or (args.is_python_constant() and args.as_python_constant() is None):
+    if args is None or (is_the(args, None)):
         return []
     return list(args.items) if isinstance(args, TupleVariable) else [args]
 

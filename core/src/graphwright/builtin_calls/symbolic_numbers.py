@@ -10,6 +10,7 @@ import torch
 from graphwright.builtin_calls.registry import handles
 from graphwright.torch_compat import expect_true
 from graphwright.variables.base import Kwargs, Tx, VariableTracker
+from graphwright.variables.sequence import ListVariable, TupleVariable
 from graphwright.variables.symbolic import SymbolicBoolVariable, symbolic_ints
 
 
@@ -27,7 +28,8 @@ def _register_choice(fn: Any, symbolic: Any) -> None:
     @handles(fn, first=True)
     def choose(tx: Tx, args: list[VariableTracker], kwargs: Kwargs) -> VariableTracker | None:
         """The least or greatest of several ints, without asking which it is."""
-        numbers = symbolic_ints(args) if len(args) > 1 and not kwargs else None
+        among = args[0].unpack(tx) if len(args) == 1 and isinstance(args[0], (TupleVariable, ListVariable)) else args
+        numbers = symbolic_ints([value.realize() for value in among]) if not kwargs else None
         return None if numbers is None else tx.wrap(functools.reduce(symbolic, numbers))
 
 

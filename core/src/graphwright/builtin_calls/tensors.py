@@ -79,7 +79,7 @@ def tensor_operator(tx: Tx, fn: Operator, args: Sequence[VariableTracker]) -> Va
 
 def _binary(tx: Tx, fn: Operator, values: list[VariableTracker]) -> VariableTracker | None:
     left = values[0]
-    if fn is operator.mod and left.is_python_constant() and isinstance(left.as_python_constant(), (str, bytes)):
+    if fn is operator.mod and left.is_python_constant() and issubclass(left.python_type(), (str, bytes)):
         tx.graph_break(gb.DATA_DEPENDENT_VALUE, "text of a tensor")
     if not all(is_graph_argument(v) for v in values):
         return None

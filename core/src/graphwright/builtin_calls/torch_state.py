@@ -27,11 +27,13 @@ from graphwright.torch_compat import (
     IS_SCRIPTING_OR_TRACING,
     LOG_ONCE,
     PROCESS_QUERIES,
+    TRANSFORMS_ACTIVE,
     function_modes_active,
     get_tracing_state,
     has_torch_function,
     parse_to,
     set_grad_enabled,
+    transforms_active,
 )
 from graphwright.variables.base import Kwargs, Tx, VariableTracker
 from graphwright.variables.constant import constant_call
@@ -78,7 +80,7 @@ QUERIES = (
     *(allowed for allowed, _ in ATTENTION_KERNELS),
 )
 """Questions whose answer guards on the ambient state, or the process, hold."""
-SETTERS = (
+SETTERS: tuple[Callable[..., Any], ...] = (
     set_grad_enabled,
     torch.set_autocast_enabled,
     torch.set_autocast_cpu_enabled,
@@ -166,6 +168,14 @@ for _fn in IS_COMPILING:
     _register_constant(_fn, True)
 for _fn in IS_SCRIPTING_OR_TRACING:
     _register_constant(_fn, False)
+
+
+@handles(TRANSFORMS_ACTIVE)
+def are_transforms_active(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
+    """Whether a transform runs: inside the body of one, yes; around a capture the guards on dispatch keys say no."""
+    return tx.wrap(transforms_active())
+
+
 for _fn in (get_tracing_state, *LOG_ONCE):
     _register_constant(_fn, None)
 

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import CodeType
 
+from bytecode.instr import InstrLocation
+
 from graphwright.bytecode.encode import GENERATOR_FLAGS, CodeHeader, encode
 from graphwright.bytecode.errors import AssemblyError
 from graphwright.bytecode.instruction import DecodedCode, Instruction
@@ -70,8 +72,9 @@ class Emitter:
         self._placed: set[Label] = set()
         self._regions: list[Region] = []
         self._stack = StackTracker()
-        self._location = line_location(firstlineno)
+        self._location = InstrLocation(firstlineno, firstlineno, 0, 0)  # as CPython's compiler gives
         self._emit_prologue(cellvars, cell_arguments)
+        self._location = line_location(firstlineno)
 
     # --- Positions in the user's source
 
@@ -195,7 +198,7 @@ class Emitter:
         self._note_given_cells(cell_arguments)
 
     def _note_given_cells(self, cell_arguments: Sequence[str]) -> None:
-        """Let `locals()` and `super()` look into cells that are given: they look for MAKE_CELL before the current place.
+        """Let `locals()` and `super()` look into cells that are given: they look for a MAKE_CELL further up.
 
         Nothing runs it. Source: CPython, `Objects/frameobject.c`, `_PyFrame_OpAlreadyRan`.
         """

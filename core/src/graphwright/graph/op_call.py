@@ -20,6 +20,7 @@ from graphwright.variables.op_traits import (
     changes_metadata,
     is_effectful,
     is_removable,
+    may_fail_by_kinds,
     may_fail_by_values,
     op_name,
     resizes,
@@ -82,7 +83,9 @@ def _method(name: str) -> Callable[..., Any]:
 
 def _needs_no_node(output: OutputGraph, result: Any) -> bool:
     """Whether nothing new is in the result: Python values, and tensors that have a variable already."""
-    return all(output.variable_of(t) is not None for t in tensors_in(result)) and not any(map(needs_node, _leaves(result)))
+    return all(output.variable_of(t) is not None for t in tensors_in(result)) and not any(
+        map(needs_node, _leaves(result))
+    )
 
 
 def _leaves(value: Any) -> Iterator[Any]:
@@ -106,7 +109,7 @@ def _check_failing(output: OutputGraph, tx: Tx, what: str, args: Sequence[Any], 
     """
     if kwargs.get("alpha") is True or kwargs.get("alpha") is False:
         tx.graph_break(gb.TORCH_OP_FAILED, f"{what} gets a bool as alpha, which kernels refuse and fakes do not")
-    if not may_fail_by_values(what, args):
+    if not may_fail_by_values(what, args) and not may_fail_by_kinds(what, fake_argument(args)):
         return
     if tx.is_in_try():
         tx.graph_break(gb.DATA_DEPENDENT_VALUE, f"{what} in a try statement: whether it fails depends on values")

@@ -220,6 +220,10 @@ class OutputGraph:
         self.number_inputs.append(NumberInput(node, source, number))
         return node
 
+    def source_of_number(self, node: fx.Node) -> Source | None:
+        """Where the number comes from that a placeholder stands for; None for any other node."""
+        return next((entry.source for entry in self.number_inputs if entry.node is node), None)
+
     def known_value(self, number: torch.SymInt) -> int | None:
         """The value of a number that is fixed by now, else None."""
         expr = simplified(self.shape_env, expression_of(number))

@@ -10,7 +10,7 @@ from graphwright.exc import DynamicSizeFixed
 from graphwright.shapes.algebra import NATIVE, Expr, NotExpressible, Step, in_words, postfix
 from graphwright.shapes.symbols import Place, SymbolTable
 from graphwright.sources import Source
-from graphwright.torch_compat import assumed_of_symbols, assumptions_about, simplified, symbol_range, sympy, value_of
+from graphwright.torch_compat import assumed_of_symbols, simplified, symbol_range, sympy, value_of
 
 _INT64 = 2**63
 
@@ -60,7 +60,7 @@ def check_required_dims(table: SymbolTable) -> None:
                 "captured on their own, as broadcasting depends on them: make the first call with a size from 2 on, or "
                 "use graphwright.mark_unbacked."
             )
-        where = next((table.where_assumed(n) for n in assumptions_about(table.shape_env, dim.expr)), "")
+        where = table.why_fixed(dim.expr)
         raise DynamicSizeFixed(
             f"{dim.place} is marked as dynamic, but the program holds it to {simplified(table.shape_env, dim.expr)}"
             f"{':' if where else ''}\n{where}\nWhat to do: make the code there work for every size, or drop the mark "

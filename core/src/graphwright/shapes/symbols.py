@@ -15,9 +15,11 @@ from graphwright.torch_compat import (
     FakeTensorMode,
     ShapeEnv,
     SymbolicLayout,
+    assumptions_about,
     expression_of,
     new_symbolic_number,
     simplified,
+    value_of,
     varies,
 )
 
@@ -74,7 +76,7 @@ class SymbolTable:
     ) -> tuple[torch.Tensor, SymbolicLayout]:
         """A fake whose varying sizes are symbols, and what makes more like it; records where the symbols are found."""
         ranges = {dim: (r.min, r.max) for dim, r in plan.ranges.items()}
-        layout = SymbolicLayout(str(source), [kind.value for kind in plan.kinds], ranges)
+        layout = SymbolicLayout(tensor, str(source), [kind.value for kind in plan.kinds], ranges)
         fake = layout.fake_of(mode, tensor)
         for dim, (size, stride) in enumerate(zip(fake.shape, fake.stride(), strict=True)):
             place = Place("size", source, dim)
@@ -122,6 +124,17 @@ class SymbolTable:
         for symbol, place in self._places.items():
             if place.kind in ("size", "int", "float") and simplified(self.shape_env, symbol) == symbol:
                 yield place, str(symbol)
+
+    def fixed(self) -> Iterator[tuple[Place, int | float, str]]:
+        """The sizes and numbers that the program asked for: where they are found, their values, and where it asked."""
+        for symbol, place in self._places.items():
+            now = simplified(self.shape_env, symbol)
+            if place.kind in ("size", "int", "float") and now != symbol and not now.free_symbols:
+                yield place, value_of(self.shape_env, symbol), self.why_fixed(symbol)
+
+    def why_fixed(self, symbol: Any) -> str:
+        """Where the program was when something was first assumed of a symbol; empty if nobody knows."""
+        return next((self.where_assumed(n) for n in assumptions_about(self.shape_env, symbol)), "")
 
     def bound(self) -> Iterator[tuple[Any, Place]]:
         """The symbols with a place."""

@@ -10,7 +10,7 @@ import graphwright.graph_breaks as gb
 from graphwright.bytecode.versions import PY312
 from graphwright.exc import ObservedException
 from graphwright.symbolic.frame_state import HandledException, Returned, Yielded
-from graphwright.variables.base import Args, Emitter, Kwargs, NotReconstructible, Tx, VariableTracker
+from graphwright.variables.base import Args, Emitter, Kwargs, NotReconstructible, Tx, VariableTracker, is_the
 from graphwright.variables.constant import ConstantVariable
 from graphwright.variables.exception import ExceptionVariable, make_exception
 from graphwright.variables.iterator import IteratorVariable
@@ -287,7 +287,7 @@ def root_steps(frame: Translator) -> int:
 
 def _is_none(value: VariableTracker) -> bool:
     value = value.realize()
-    return value.is_python_constant() and value.as_python_constant() is None
+    return is_the(value, None)
 
 
 def _only_converts(frame: Translator, target: int) -> bool:

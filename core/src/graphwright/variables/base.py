@@ -279,6 +279,15 @@ def next_catching(tx: Tx, iterator: VariableTracker) -> VariableTracker | None:
         raise
 
 
+def is_the(value: VariableTracker, singleton: Any) -> bool:
+    """Whether a variable is None, NotImplemented or another constant that is alone of its type."""
+    return (
+        value.python_type() is type(singleton)
+        and value.is_python_constant()
+        and value.as_python_constant() is singleton
+    )
+
+
 def realize_all(values: Args) -> list[VariableTracker]:
     """The values, each looked at."""
     return [v.realize() for v in values]

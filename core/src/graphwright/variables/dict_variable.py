@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import graphwright.graph_breaks as gb
 from graphwright.sources import Source
-from graphwright.variables.base import Emitter, Tx, VariableTracker
+from graphwright.variables.base import Emitter, Tx, VariableTracker, is_the
 from graphwright.variables.constant import is_literal
 from graphwright.variables.container import ContainerVariable, Leaf, emit_call, shadow_of
 from graphwright.variables.iterator import CheckedIterator
@@ -295,7 +295,7 @@ class DictVariable(ContainerVariable):
         if self.default_factory is None and self.source is not None and self.cls is collections.defaultdict:
             self.default_factory = tx.lazy(self.real.default_factory, self.source.attr("default_factory"))
         found = self.default_factory.realize() if self.default_factory is not None else None
-        if found is not None and found.is_python_constant() and found.as_python_constant() is None:
+        if found is not None and is_the(found, None):
             return None
         return found
 

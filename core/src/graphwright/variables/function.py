@@ -10,7 +10,7 @@ from typing import Any
 import graphwright.graph_breaks as gb
 from graphwright.trust import is_looked_into
 from graphwright.variables.argument_binding import BindingError, Parameters, bind_arguments
-from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker
+from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker, is_the
 from graphwright.variables.cell import CellVariable
 from graphwright.variables.constant import ConstantVariable
 from graphwright.variables.dict import DictVariable
@@ -278,9 +278,9 @@ class NestedFunctionVariable(FunctionVariable):
     def setattr(self, tx: Tx, name: str, value: VariableTracker) -> None:
         value = value.realize()
         if name == "__defaults__":
-            self._defaults = None if value.is_python_constant() and value.as_python_constant() is None else value
+            self._defaults = None if is_the(value, None) else value
         elif name == "__kwdefaults__":
-            self._kwdefaults = None if value.is_python_constant() and value.as_python_constant() is None else value
+            self._kwdefaults = None if is_the(value, None) else value
         elif name in ("__annotations__", *_CODE_ATTRIBUTES):
             self.special[name] = value
             if name == "__qualname__" and value.is_python_constant():

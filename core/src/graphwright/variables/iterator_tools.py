@@ -187,6 +187,10 @@ class CountVariable(IteratorVariable):
     def __init__(self, start: VariableTracker, step: VariableTracker) -> None:
         self.value = start
         self.step = step
+        if start.python_type() is bool and step.is_python_constant():
+            by = step.as_python_constant()
+            if isinstance(by, int) and by == 1:  # counted in a C integer, which forgets that it was a bool
+                self.value = ConstantVariable(int(start.as_python_constant()))
 
     def next_or_none(self, tx: Tx) -> VariableTracker | None:
         item = self.value

@@ -9,7 +9,7 @@ from typing import Any
 
 import graphwright.graph_breaks as gb
 from graphwright.exc import GraphBreak, GraphwrightError, NotConstant, NotProxyable, ObservedException
-from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker
+from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker, is_the
 
 Method = Callable[[Tx, Any, list[VariableTracker], Kwargs], VariableTracker]
 SIGNALS = (ObservedException, GraphBreak, NotConstant, NotProxyable, GraphwrightError)
@@ -56,7 +56,7 @@ def type_example(kind: type) -> Any:
 
 def is_not_implemented(value: VariableTracker) -> bool:
     """Whether a special method gave the constant NotImplemented."""
-    return value.is_python_constant() and value.as_python_constant() is NotImplemented
+    return is_the(value, NotImplemented)
 
 
 class MethodTable:

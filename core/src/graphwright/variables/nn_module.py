@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.nn.modules import module as module_globals
 
-from graphwright.variables.base import Args, Kwargs, Tx, VariableTracker
+from graphwright.variables.base import Args, Kwargs, Tx, VariableTracker, is_the
 from graphwright.variables.constant import ConstantVariable
 from graphwright.variables.dict import DictVariable
 from graphwright.variables.object_model import class_attribute, find_in_mro
@@ -77,4 +77,4 @@ class ModuleVariable(ObjectVariable):
 
 def _is_none(value: VariableTracker) -> bool:
     value = value.realize()
-    return value.is_python_constant() and value.as_python_constant() is None
+    return is_the(value, None)

@@ -115,6 +115,33 @@ def may_fail_by_values(name: str, arguments: Sequence[Any]) -> bool:
     return any(isinstance(index, fx.Node) for index in indices)
 
 
+# fmt: off
+_REFUSE_BOOLS: Final = frozenset(
+    {
+        "sub", "isub", "rsub", "subtract", "mod", "imod", "remainder", "fmod", "pow", "ipow", "matmul", "imatmul", "mm",
+        "bmm", "mv", "dot", "abs", "clamp", "lshift", "ilshift", "rshift", "irshift",
+    }
+)
+_REFUSE_FLOATS: Final = frozenset(
+    {"and", "or", "xor", "iand", "ior", "ixor", "bitwise_and", "bitwise_or", "bitwise_xor", "lshift", "rshift"}
+)
+_DIVIDE_INTEGERS: Final = frozenset({"floordiv", "ifloordiv", "mod", "imod", "remainder", "fmod", "floor_divide"})
+# fmt: on
+
+
+def may_fail_by_kinds(name: str, fakes: Sequence[Any]) -> bool:
+    """Whether kernels may refuse numbers of these kinds though fakes do not, or meet an integer zero to divide by."""
+    bare = name.strip("_")
+    kinds = [f.dtype if isinstance(f, torch.Tensor) else type(f) for f in fakes]
+    floats = [kind is float or (isinstance(kind, torch.dtype) and kind.is_floating_point) for kind in kinds]
+    bools = [kind in (bool, torch.bool) for kind in kinds]
+    if any(bools) and bare in _REFUSE_BOOLS:
+        return True
+    if any(floats):
+        return bare in _REFUSE_FLOATS or (bare in ("imul", "mul") and name != "mul" and not floats[0])
+    return bare in _DIVIDE_INTEGERS or (bare in ("imul", "mul") and name != "mul" and bools[:1] == [True])
+
+
 def resizes(name: str) -> bool:
     """Whether an operation gives a tensor another storage or another number of elements."""
     return name in _RESIZING

@@ -319,6 +319,6 @@ _FEW = 4
 def as_set(tx: Tx, value: VariableTracker) -> SetVariable | None:
     """A set variable of a set, of a constant frozen set, or of an object of a set subclass."""
     value = value.realize()
-    if isinstance(value, ConstantVariable) and isinstance(value.value, frozenset):
+    if isinstance(value, ConstantVariable) and issubclass(value.python_type(), frozenset):
         return FrozenSetVariable(value.value, {v: tx.wrap(v) for v in value.value})
     return backing(value, SetVariable)

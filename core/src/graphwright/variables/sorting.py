@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphwright.exc import NotConstant
-from graphwright.variables.base import Tx, VariableTracker
+from graphwright.variables.base import Tx, VariableTracker, is_the
 from graphwright.variables.method_table import index_value, run_model
 from graphwright.variables.standin import Orderable
 
 
 def _is_none(vt: VariableTracker) -> bool:
-    return vt.is_python_constant() and vt.as_python_constant() is None
+    return is_the(vt, None)
 
 
 def keys_of(tx: Tx, items: Sequence[VariableTracker], key: VariableTracker | None) -> list[VariableTracker]:

@@ -33,7 +33,7 @@ def structure_of(tx: Tx, variable: VariableTracker, what: str) -> Any:
         return [structure_of(tx, item, what) for item in variable.items]
     if isinstance(variable, DictVariable) and variable.python_type() is dict:
         return _dict_structure(tx, variable, what)
-    if variable.is_python_constant() and type(variable.as_python_constant()) in _LITERALS:
+    if not variable.varies and variable.is_python_constant() and variable.python_type() in _LITERALS:
         return variable.as_python_constant()
     tx.graph_break(gb.HIGHER_ORDER, f"{what} with a {variable.type_name()}")
 

@@ -119,7 +119,11 @@ class _ComputedVariable(SymbolicNumberVariable):
 
     def reconstruct(self, emit: Emitter) -> None:
         if isinstance(self._origin, fx.Node):
-            emit.load_output(self._origin)
+            source = self.output.source_of_number(self._origin)
+            if source is not None:
+                emit.load_source(source)
+            else:
+                emit.load_output(self._origin)
             return
         function, operands = self._origin
         emit.load_constant(function)
@@ -183,7 +187,7 @@ def _emit_program(emit: Emitter, program: list[Step], load: Callable[[Any], None
 
 def load_place(emit: Emitter, place: Place) -> None:
     """Push the number that a place holds."""
-    if place.kind == "int":
+    if place.kind in ("int", "float"):
         emit.load_source(place.source)
         return
     method = {"size": "size", "stride": "stride", "offset": "storage_offset"}[place.kind]

@@ -11,7 +11,7 @@ import torch
 
 import graphwright.graph_breaks as gb
 from graphwright.torch_compat import instance_attributes
-from graphwright.variables.base import Tx, VariableTracker
+from graphwright.variables.base import Tx, VariableTracker, is_the
 from graphwright.variables.function import BoundMethodVariable
 from graphwright.variables.method_table import MethodVariable
 from graphwright.variables.sequence import TupleVariable
@@ -187,7 +187,7 @@ def set_attribute(tx: Tx, tensor: TensorVariable, name: str, value: VariableTrac
 
 def _check_grad(tx: Tx, tensor: TensorVariable, value: VariableTracker) -> None:
     """Break where torch would refuse the gradient."""
-    if value.is_python_constant() and value.as_python_constant() is None:
+    if is_the(value, None):
         return
     gradient = getattr(value, "fake", None)
     fake = tensor.fake

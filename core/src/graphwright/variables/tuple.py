@@ -68,7 +68,7 @@ class TupleVariable(ContainerVariable):
     def iterate(self, tx: Tx) -> VariableTracker:
         own = self._python_method("__iter__")
         if own is not None:
-            return self._call_own(tx, own, [], {}).realize()
+            return self._call_own(tx, "__iter__", own, [], {}).realize()
         return LiveIterator(self, lambda: self.items, type(iter(())))
 
     def unpack(self, tx: Tx) -> list[VariableTracker]:
@@ -76,12 +76,12 @@ class TupleVariable(ContainerVariable):
 
     def length(self, tx: Tx) -> VariableTracker:
         own = self._python_method("__len__")
-        return super().length(tx) if own is None else self._call_own(tx, own, [], {}).realize()
+        return super().length(tx) if own is None else self._call_own(tx, "__len__", own, [], {}).realize()
 
     def truth(self, tx: Tx) -> bool:
         own = self._python_method("__bool__")
         if own is not None:
-            return self._call_own(tx, own, [], {}).realize().truth(tx)
+            return self._call_own(tx, "__bool__", own, [], {}).realize().truth(tx)
         return self.length(tx).truth(tx)
 
     def hash_key(self, tx: Tx) -> Any:
@@ -109,8 +109,8 @@ class TupleVariable(ContainerVariable):
         found = self._raw(name)
         return found[0] if found is not None and isinstance(found[0], types.FunctionType) else None
 
-    def _call_own(self, tx: Tx, fn: types.FunctionType, args: Args, kwargs: Kwargs) -> VariableTracker:
-        return tx.call(tx.wrap(fn, self._guarded(tx, fn.__name__, fn)), [self, *args], kwargs)
+    def _call_own(self, tx: Tx, name: str, fn: types.FunctionType, args: Args, kwargs: Kwargs) -> VariableTracker:
+        return tx.call(tx.wrap(fn, self._guarded(tx, name, fn)), [self, *args], kwargs)
 
     def _guarded(self, tx: Tx, name: str, raw: Any) -> Source | None:
         if is_trusted_class(self.cls):
@@ -118,6 +118,15 @@ class TupleVariable(ContainerVariable):
         source = tx.capture.roots.object(self.cls).mro_attr(name)
         tx.capture.guards.add(source, "id", raw)
         return source
+
+    def _property_getter(self, tx: Tx, name: str, raw: property) -> Source | None:
+        """The source of a property's function: properties can't be held weakly, their functions can."""
+        if is_trusted_class(self.cls):
+            return None
+        source = tx.capture.roots.object(self.cls).mro_attr(name)
+        tx.capture.guards.add(source, "type", property)
+        tx.capture.guards.add(source.attr("fget"), "id", raw.fget)
+        return source.attr("fget")
 
     def getattr(self, tx: Tx, name: str) -> VariableTracker:
         if self.cls is torch.Size and name in ("numel", "__radd__"):
@@ -135,15 +144,17 @@ class TupleVariable(ContainerVariable):
             bound = tx.wrap(self.cls).getattr(tx, name)
             return bound
         if isinstance(raw, property) and raw.fget is not None:
-            return tx.call(tx.wrap(raw.fget, None), [self])
+            return tx.call(tx.wrap(raw.fget, self._property_getter(tx, name, raw)), [self])
         if hasattr(type(raw), "__get__"):
             tx.graph_break(gb.UNKNOWN_ATTRIBUTE, f"attribute {name!r} of a {self.type_name()}")
-        return tx.wrap(raw, self._guarded(tx, name, raw) if not is_literal(raw) else None)
+        if is_literal(raw) and not is_trusted_class(self.cls):
+            return tx.wrap(raw, tx.capture.roots.object(self.cls).mro_attr(name))
+        return tx.wrap(raw, self._guarded(tx, name, raw))
 
     def call_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
         own = self._python_method(name)
         if own is not None:
-            return self._call_own(tx, own, args, kwargs)
+            return self._call_own(tx, name, own, args, kwargs)
         if name == "numel" and self.cls is torch.Size:
             return self._numel(tx)
         if name == "__radd__" and self.cls is torch.Size:
@@ -286,7 +297,7 @@ def _getnewargs(tx: Tx, self: TupleVariable, args: Args, kwargs: Kwargs) -> Vari
 def as_tuple(tx: Tx, value: VariableTracker) -> TupleVariable | None:
     """A tuple variable of a tuple, of a constant tuple, or of an object of a tuple subclass."""
     value = value.realize()
-    if isinstance(value, ConstantVariable) and isinstance(value.value, tuple):
+    if isinstance(value, ConstantVariable) and issubclass(value.python_type(), tuple):
         return TupleVariable([tx.wrap(v) for v in value.value], value.source, type(value.value))
     return backing(value, TupleVariable)
 

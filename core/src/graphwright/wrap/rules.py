@@ -131,7 +131,6 @@ CONSTANT_RULES: dict[type, Rule] = {
     type(typing.Optional): wrap_identity_constant,
     type(typing.List): wrap_identity_constant,  # noqa: UP006
     type(typing.Tuple): wrap_identity_constant,  # noqa: UP006
-    type(typing.Callable): wrap_identity_constant,
     typing.TypeVar: wrap_identity_constant,
 }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import graphwright.graph_breaks as gb
 from graphwright.exc import ObservedException
 from graphwright.symbolic.dispatch import opcode
-from graphwright.variables.base import Emitter, NotReconstructible, Tx, VariableTracker
+from graphwright.variables.base import Emitter, NotReconstructible, Tx, VariableTracker, is_the
 from graphwright.variables.constant import ConstantVariable
 from graphwright.variables.exception import ExceptionVariable, exception_matches
 
@@ -65,7 +65,7 @@ def _set_cause(tx: Translator, exception: VariableTracker, cause: VariableTracke
     """`raise exception from cause`."""
     assert isinstance(exception, ExceptionVariable)
     cause = cause.realize()
-    if cause.is_python_constant() and cause.as_python_constant() is None:
+    if is_the(cause, None):
         exception.cause = None
     else:
         found = exception_instance(tx, cause)

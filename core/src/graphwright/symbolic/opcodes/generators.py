@@ -11,7 +11,7 @@ from graphwright.symbolic.dispatch import opcode
 from graphwright.symbolic.frame_state import Returned, Yielded
 from graphwright.symbolic.generator import GeneratorVariable, raised_stop_iteration
 from graphwright.symbolic.opcodes.arithmetic import UNARY, apply
-from graphwright.variables.base import VariableTracker, try_next
+from graphwright.variables.base import VariableTracker, is_the, try_next
 from graphwright.variables.constant import ConstantVariable
 from graphwright.variables.sequence import TupleVariable
 
@@ -73,7 +73,7 @@ def _advance(tx: Translator, iterator: VariableTracker, value: VariableTracker) 
         outcome = iterator.resume(tx, value)
         return isinstance(outcome, Returned), outcome.value
     sent, method = value.realize(), None
-    if sent.is_python_constant() and sent.as_python_constant() is None:
+    if is_the(sent, None):
         if hasattr(iterator, "next_or_none"):
             item = try_next(tx, iterator)
             return (True, ConstantVariable(None)) if item is None else (False, item)

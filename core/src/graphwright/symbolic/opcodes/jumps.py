@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from graphwright.bytecode.versions import END_OF_LOOP
 from graphwright.symbolic.dispatch import opcode
 from graphwright.symbolic.frame_state import Returned
-from graphwright.variables.base import VariableTracker, try_next
+from graphwright.variables.base import VariableTracker, is_the, try_next
 
 if TYPE_CHECKING:
     from graphwright.bytecode import Instruction
@@ -46,7 +46,7 @@ def pop_jump_if_false(tx: Translator, inst: Instruction) -> None:
 
 
 def _is_none(value: VariableTracker) -> bool:
-    return value.is_python_constant() and value.as_python_constant() is None
+    return is_the(value, None)
 
 
 @opcode("POP_JUMP_FORWARD_IF_NONE", "POP_JUMP_BACKWARD_IF_NONE", until=(3, 12))

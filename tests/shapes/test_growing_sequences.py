@@ -1,0 +1,43 @@
+"""Decoders compile a fixed number of times, however long the text grows."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+pytest.importorskip("transformers")
+
+from gwshapes.decoders import CACHES, DECODERS, compiled_steps
+
+_QUICK = ("gpt2", "llama")
+
+
+def check(name: str, cache: str, backend: str, lengths: range) -> None:
+    got, want = compiled_steps(name, cache, backend, lengths)
+    for length, (ours, theirs) in enumerate(zip(got, want, strict=True), start=1):
+        torch.testing.assert_close(ours[0], theirs[0], msg=f"length {length}")
+    counts = [count for _, count in got]
+    assert counts[0] > 0
+    assert counts[2:] == [counts[2]] * len(counts[2:]), f"compiles after each length: {counts}"
+
+
+@pytest.mark.parametrize("cache", CACHES)
+@pytest.mark.parametrize("name", _QUICK)
+def test_short(name: str, cache: str) -> None:
+    check(name, cache, "eager", range(1, 13))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("cache", CACHES)
+@pytest.mark.parametrize("name", DECODERS)
+def test_to_64(name: str, cache: str) -> None:
+    check(name, cache, "eager", range(1, 65))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("cache", CACHES)
+@pytest.mark.parametrize("name", _QUICK)
+def test_to_64_through_aot(name: str, cache: str) -> None:
+    check(name, cache, "aot_eager", range(1, 65))
