@@ -13,6 +13,7 @@ typedef struct {
     uint64_t included, excluded; /* dispatch keys of the thread: autocast, inference mode, functorch, modes */
     int64_t function_modes, dispatch_modes;
     int32_t function_mode_state, attention_kernels; /* one bit for each kernel that is allowed */
+    int32_t num_threads;                            /* of an operation: backends generate code for a number of them */
     int8_t grad_mode, inference_mode, default_dtype, deterministic, deterministic_warn_only, autocast_cache;
     int8_t autocast_cpu_dtype, autocast_cuda_dtype;
 } Ambient;
@@ -53,6 +54,7 @@ static struct {
     void *context;
     int64_t (*function_modes)(void), (*dispatch_modes)(void);
     int32_t (*function_mode_state)(void);
+    int (*num_threads)(void);
     void ***(*function_mode_at)(int64_t);
     const uint8_t *(*autograd_state)(void);
     const FunctionModes *(*function_state)(void);
@@ -105,6 +107,7 @@ static inline void read_ambient(Ambient *out) {
     read_function_modes(out);
     read_autograd(out);
     out->default_dtype = calls.default_dtype();
+    out->num_threads = calls.num_threads();
     out->deterministic = calls.deterministic(calls.context);
     out->deterministic_warn_only = calls.deterministic_warn_only(calls.context);
     out->attention_kernels = 0;
@@ -185,7 +188,8 @@ static const struct {
 } fields[] = {FIELD(grad_mode, 'b'), FIELD(inference_mode, 'b'), FIELD(default_dtype, 'd'), FIELD(deterministic, 'b'),
               FIELD(deterministic_warn_only, 'b'), FIELD(autocast_cache, 'b'), FIELD(autocast_cpu_dtype, 'd'),
               FIELD(autocast_cuda_dtype, 'd'), FIELD(function_modes, 'q'), FIELD(dispatch_modes, 'q'),
-              FIELD(function_mode_state, 'i'), FIELD(attention_kernels, 'i'), FIELD(included, 'Q'), FIELD(excluded, 'Q')};
+              FIELD(function_mode_state, 'i'), FIELD(attention_kernels, 'i'),
+              FIELD(num_threads, 'i'), FIELD(included, 'Q'), FIELD(excluded, 'Q')};
 #define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
 
 static PyObject *field_value(const Ambient *state, size_t i) {
@@ -279,6 +283,7 @@ static bool resolve(void) {
         (int32_t(*)(void))symbol(cpu, "_ZN2at4impl22PythonTorchFunctionTLS18get_disabled_stateEv", &ok);
     calls.function_mode_at =
         (void ***(*)(int64_t))symbol(cpu, "_ZN2at4impl22PythonTorchFunctionTLS12get_stack_atEl", &ok);
+    calls.num_threads = (int (*)(void))symbol(cpu, "_ZN2at15get_num_threadsEv", &ok);
     calls.autograd_state = (const uint8_t *(*)(void))symbol(c10, "_ZN3c1013AutogradState13get_tls_stateEv", &ok);
     calls.function_state =
         (const FunctionModes *(*)(void))symbol(cpu, "_ZN2at4impl22PythonTorchFunctionTLS9get_stateEv", &ok);

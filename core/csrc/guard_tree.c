@@ -156,17 +156,62 @@ static PyObject *failure_as_tuple(const GuardTree *tree, const Failure *why) {
     return check ? Py_BuildValue("(NN)", path, check) : (Py_DECREF(path), NULL);
 }
 
-static PyObject *tree_first_failure(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
+/* What fails first, by `as_answer`; None when all guards hold. */
+static PyObject *explain_walk(PyObject *self, PyObject *const *args, Py_ssize_t nargs, const char *method,
+                              PyObject *(*as_answer)(const GuardTree *, const Failure *)) {
     GuardTree *tree = (GuardTree *)self;
     CallContext cx;
-    if (read_context(args, nargs, "first_failure", &cx) < 0) return NULL;
-    Failure why = {-1, -1, -1, false, NULL};
+    if (read_context(args, nargs, method, &cx) < 0) return NULL;
+    Failure why = {-1, -1, -1, false, NULL, NULL};
     int result = walk_to_tuple(tree, &cx, NULL, &why);
     PyObject *answer = NULL;
-    if (result == 0) answer = failure_as_tuple(tree, &why);
+    if (result == 0) answer = as_answer(tree, &why);
     else if (result == 1) answer = Py_NewRef(Py_None);
     Py_XDECREF(why.detail);
+    Py_XDECREF(why.found);
     return answer;
+}
+
+static PyObject *tree_first_failure(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
+    return explain_walk(self, args, nargs, "first_failure", failure_as_tuple);
+}
+
+static PyObject *path_of_slot(const GuardTree *tree, int slot) {
+    for (int at = 0; at < tree->n_nodes; at++)
+        if (tree->nodes[at].slot == slot) return gw_failure_path(tree, at);
+    return PyTuple_New(0);
+}
+
+static PyObject *paths_between(const GuardTree *tree, const Relation *relation) {
+    PyObject *paths = PyTuple_New(relation->n);
+    for (int i = 0; paths && i < relation->n; i++) {
+        PyObject *path = path_of_slot(tree, relation->slots[i]);
+        if (!path) return Py_DECREF(paths), NULL;
+        PyTuple_SET_ITEM(paths, i, path);
+    }
+    return paths;
+}
+
+static PyObject *failure_with_values(const GuardTree *tree, const Failure *why) {
+    PyObject *pair = failure_as_tuple(tree, why);
+    if (!pair) return NULL;
+    PyObject *path = why->relation >= 0 ? paths_between(tree, &tree->relations[why->relation])
+                                        : Py_NewRef(PyTuple_GET_ITEM(pair, 0));
+    PyObject *found = why->found ? why->found : Py_None;
+    PyObject *answer = path ? Py_BuildValue("(NOO)", path, PyTuple_GET_ITEM(pair, 1), found) : NULL;
+    Py_DECREF(pair);
+    return answer;
+}
+
+static PyObject *tree_why_not(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
+    return explain_walk(self, args, nargs, "why_not", failure_with_values);
+}
+
+static PyObject *tree_identities_hold(PyObject *self, PyObject *const *args, Py_ssize_t nargs) {
+    CallContext cx;
+    if (read_context(args, nargs, "identities_hold", &cx) < 0) return NULL;
+    int result = gw_tree_identities_hold((GuardTree *)self, &cx);
+    return result < 0 ? NULL : PyBool_FromLong(result);
 }
 
 static PyObject *tree_alive(PyObject *self, PyObject *unused) {
@@ -199,6 +244,10 @@ static PyMethodDef tree_methods[] = {
     {"fetch", (PyCFunction)(void *)tree_fetch, METH_FASTCALL, "fetch(args, function) -> tuple of all slots, or None"},
     {"first_failure", (PyCFunction)(void *)tree_first_failure, METH_FASTCALL,
      "first_failure(args, function) -> (path, check) of the first guard that fails, or None"},
+    {"why_not", (PyCFunction)(void *)tree_why_not, METH_FASTCALL,
+     "why_not(args, function) -> (path or paths, check, value or values) of the first guard that fails, or None"},
+    {"identities_hold", (PyCFunction)(void *)tree_identities_hold, METH_FASTCALL,
+     "identities_hold(args, function) -> whether all checks of identity and class hold, whatever the others say"},
     {"alive", tree_alive, METH_NOARGS, "alive() -> False once a weakly held object died"},
     {NULL, NULL, 0, NULL}};
 static PyGetSetDef tree_getset[] = {{"n_slots", tree_get_n_slots, NULL, "Number of values fetched.", NULL},

@@ -118,7 +118,7 @@ static void explain_check(const Check *check, PyObject *value, Failure *why) {
 
 static int run_checks(const GuardTree *tree, const Node *node, PyObject *value, Failure *why) {
     if (node->wants_absent) {
-        if (why) why->check = node->first_check;
+        if (why) why->check = node->first_check, why->found = Py_NewRef(value);
         return 0;
     }
     for (int i = node->first_check; i < node->first_check + node->n_checks; i++) {
@@ -126,6 +126,7 @@ static int run_checks(const GuardTree *tree, const Node *node, PyObject *value, 
         if (result == 1) continue;
         if (why) {
             why->check = i;
+            why->found = Py_NewRef(value);
             if (!result) explain_check(&tree->checks[i], value, why);
         }
         return result;
@@ -170,14 +171,54 @@ int gw_walk_plainly(Walk *walk, int at) {
     return result == 1 ? gw_walk_range(walk, at + 1, walk->tree->nodes[at].end) : result;
 }
 
+static PyObject *values_between(const Relation *relation, PyObject *const *slots) {
+    PyObject *values = PyTuple_New(relation->n);
+    for (int i = 0; values && i < relation->n; i++) {
+        PyObject *value = slots[relation->slots[i]];
+        PyTuple_SET_ITEM(values, i, Py_NewRef(value ? value : Py_None));
+    }
+    if (!values) PyErr_Clear();
+    return values;
+}
+
 static int run_relations(const GuardTree *tree, PyObject *const *slots, Failure *why) {
     for (int i = 0; i < tree->n_relations; i++) {
         int result = gw_relation_check(&tree->relations[i], slots);
         if (result == 1) continue;
-        if (why) why->relation = i;
+        if (why) why->relation = i, why->found = values_between(&tree->relations[i], slots);
         return result;
     }
     return 1;
+}
+
+/* -1 an exception, 0 a class or object is another, 1 none is; what a missing value would lead to is not looked at. */
+static int identities_from(const GuardTree *tree, const CallContext *cx, Chain *chain) {
+    for (int i = 0; i < tree->n_nodes;) {
+        const Node *node = &tree->nodes[i];
+        gw_chain_cut(chain, node->depth);
+        PyObject *value = node->depth ? fetch_child(node, chain->values[node->depth - 1]) : fetch_root(node, cx);
+        if (!value) {
+            if (PyErr_Occurred() && gw_guard_exception() < 0) return -1;
+            i = node->end;
+            continue;
+        }
+        chain->values[chain->n++] = value;
+        for (int c = node->first_check; c < node->first_check + node->n_checks; c++) {
+            const Check *check = &tree->checks[c];
+            if ((check->kind == CHECK_ID || check->kind == CHECK_TYPE) && !gw_check_value(check, value)) return 0;
+        }
+        i++;
+    }
+    return 1;
+}
+
+int gw_tree_identities_hold(const GuardTree *tree, const CallContext *cx) {
+    Chain chain = {PyMem_Malloc((size_t)(tree->max_depth + 1) * sizeof(PyObject *)), 0};
+    if (!chain.values) return PyErr_NoMemory(), -1;
+    int result = identities_from(tree, cx, &chain);
+    gw_chain_cut(&chain, 0);
+    PyMem_Free(chain.values);
+    return result;
 }
 
 int gw_tree_walk(GuardTree *tree, const CallContext *cx, PyObject **slots, Failure *why) {

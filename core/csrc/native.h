@@ -160,11 +160,14 @@ typedef struct {
     int node, check, relation; /* -1 each when not the cause; check -1 with a node: the fetch failed */
     bool ambient;
     PyObject *detail;          /* tensor difference in words, new reference, may be NULL */
+    PyObject *found;           /* the value that the check failed on, or a tuple of those that the relation is between;
+                                * new reference, may be NULL */
 } Failure;
 
 /* Checks the tree; fills slots with new references on success (all NULL otherwise). The caller holds a
  * reference to the tree. 1 pass, 0 fail, -1 an exception that must not be taken as a failed guard. */
 int gw_tree_walk(GuardTree *tree, const CallContext *cx, PyObject **slots, Failure *why);
+int gw_tree_identities_hold(const GuardTree *tree, const CallContext *cx);
 static inline bool gw_tree_alive(const GuardTree *tree) { return !((Life *)tree->life)->dead; }
 int gw_tree_build(GuardTree *tree, PyObject *roots, PyObject *relations);
 void gw_tree_release(GuardTree *tree);

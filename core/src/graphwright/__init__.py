@@ -10,6 +10,7 @@ from graphwright.dim_marks import mark_dynamic, mark_static, mark_static_address
 from graphwright.explain import Explanation
 from graphwright.explain import explain as explain
 from graphwright.markers import allow_in_graph, assume_constant_result, graph_break, is_compiling, substitute_in_graph
+from graphwright.recompiles import RecompileReport, explain_recompiles
 from graphwright.stance import set_stance
 from graphwright_plugins import list_backends, lookup_backend
 
@@ -17,6 +18,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Explanation",
+    "RecompileReport",
     "allow_in_graph",
     "assume_constant_result",
     "compile",
@@ -25,6 +27,7 @@ __all__ = [
     "events",
     "exc",
     "explain",
+    "explain_recompiles",
     "graph_break",
     "is_compiling",
     "list_backends",

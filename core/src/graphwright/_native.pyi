@@ -51,6 +51,17 @@ class GuardTree:
         value is not there, ``("relation", spec)``, ``("ambient", name, expected, found)``; the last two have no path.
         """
 
+    def why_not(
+        self, args: tuple[Any, ...], function: FunctionType, /
+    ) -> tuple[Path | tuple[Path, ...], tuple[Any, ...], Any] | None:
+        """As `first_failure`, with the value that failed the check.
+
+        For a relation: the paths of all the values it is between, and a tuple of those values.
+        """
+
+    def identities_hold(self, args: tuple[Any, ...], function: FunctionType, /) -> bool:
+        """Whether all checks ``id`` and ``type`` hold, whatever the others say."""
+
     def alive(self) -> bool:
         """False once an object the tree holds weakly died: then the guards can never hold again."""
 

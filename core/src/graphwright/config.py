@@ -24,6 +24,8 @@ from graphwright.exc import GraphwrightError
 from graphwright.settings import Settings, settings_from_environment
 
 _NAMES = tuple(field.name for field in fields(Settings))
+_ALIASES = {"cache_size_limit": "recompile_limit", "accumulated_cache_size_limit": "accumulated_recompile_limit"}
+"""Former names of torch.compile's settings, which programs still use."""
 
 Listener = Callable[[Settings], object]
 
@@ -50,7 +52,7 @@ class _Holder:
         with self._lock:
             old = self.settings
             self._put_in_force(replace(old, **{_known(name): value for name, value in values.items()}), old)
-            return {name: getattr(old, name) for name in values}
+            return {name: getattr(old, _known(name)) for name in values}
 
     def _put_in_force(self, new: Settings, old: Settings) -> None:
         self.settings = new
@@ -69,8 +71,8 @@ os.register_at_fork(after_in_child=_holder.renew_lock)
 
 
 def _known(name: object) -> str:
-    if isinstance(name, str) and name in _NAMES:
-        return name
+    if isinstance(name, str) and (name in _NAMES or name in _ALIASES):
+        return _ALIASES.get(name, name)
     near = difflib.get_close_matches(str(name), _NAMES, n=3, cutoff=0.5)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else f" Settings are: {', '.join(_NAMES)}."
     raise UnknownSetting(f"graphwright.config has no setting {name!r}.{hint}")

@@ -24,6 +24,8 @@ from graphwright.graph_breaks import GraphBreakKind
 if TYPE_CHECKING:
     from torch import fx
 
+    from graphwright.guards.failure import GuardFailure
+
 _log = logging.getLogger(__name__)
 
 
@@ -207,6 +209,13 @@ class Recompiled(Event):
 
     function: str
     reasons: tuple[str, ...]
+    failures: tuple[GuardFailure, ...] = ()
+    """The reasons as data, with what to do about each."""
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        return self.failures[0].advice if self.failures else ""
 
     @property
     def reason(self) -> str:
@@ -223,6 +232,8 @@ class CacheLimitHit(Event):
     reason: str
     """Why the last capture was asked for."""
     setting: str = "recompile_limit"
+    remedy: str = ""
+    """What to do about that reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ class CompileValueError(GraphwrightError, ValueError):
 
 
 class DynamicSizeFixed(GraphwrightError, ValueError):
-    """The program holds a size to one value that it marked as dynamic."""
+    """A size that is marked as dynamic is held to one value, or lies outside the range that was given."""
 
 
 class Unsupported(GraphwrightError, RuntimeError):

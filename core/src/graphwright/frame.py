@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 import sys
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from types import CellType, CodeType, FunctionType
-from typing import Any
 
 import graphwright._native as _native
 import graphwright.events as events
 import graphwright.graph_breaks as gb
 from graphwright.cache_key import CacheKey
+from graphwright.codegen import argument_slots
 from graphwright.exc import (
     CodeLocation,
     GraphBreak,
@@ -24,6 +25,9 @@ from graphwright.exc import (
 )
 from graphwright.frame_compiler import FrameCompiler
 from graphwright.frame_filter import EXPECTED_CODE, is_worth_capturing, may_see_tensors, why_never_captured
+from graphwright.guards.advice import ShapeRules, advised
+from graphwright.guards.failure import GuardFailure, Recompile
+from graphwright.guards.in_words import FrameNames, Miss, in_words
 from graphwright.line_cache import own_line_cache
 from graphwright.resume import RESUME_FUNCTIONS
 from graphwright.shapes.seen import SeenShapes
@@ -42,6 +46,12 @@ A function is counted together with its resume functions: making one for each of
 the square of their number.
 """
 
+_MAX_REMEMBERED = 32
+"""How many recompiles of a code object are remembered, for `explain_recompiles`."""
+
+_MAX_TOLD = 32
+"""Of how many entries a recompile tells why they did not fit, the latest: the limit counts for each object apart."""
+
 _numbers = itertools.count()
 
 
@@ -54,6 +64,9 @@ class _CodeHistory:
     seen: SeenShapes = field(default_factory=SeenShapes)
     empty: int = 0
     """Captures since the last that had a graph, those of resume functions included."""
+    fixed: dict[str, str] = field(default_factory=dict)
+    """Sizes and numbers that the program asked for, each with where it did."""
+    recompiles: deque[Recompile] = field(default_factory=lambda: deque(maxlen=_MAX_REMEMBERED))
 
 
 class _Histories:
@@ -66,6 +79,10 @@ class _Histories:
         by_key = self._by_code.setdefault(code, WeakIdentityMap())
         return by_key.setdefault(key, _CodeHistory())
 
+    def of_code(self, code: CodeType) -> list[tuple[CacheKey, _CodeHistory]]:
+        by_key = self._by_code.get(code)
+        return [] if by_key is None else by_key.items()
+
     def clear(self) -> None:
         self._by_code.clear()
 
@@ -76,6 +93,38 @@ _histories = _Histories()
 def forget_histories() -> None:
     """Forget all counts of captures, as `graphwright.reset` does."""
     _histories.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureHistory:
+    """What was captured of a code object, for one way to compile."""
+
+    key: CacheKey
+    captures: int
+    """Captures made, those whose entries are gone included."""
+    entries: int
+    """Entries there are."""
+    is_run_only: bool
+    """Whether what fits no entry runs in eager."""
+    fixed: tuple[tuple[str, str], ...]
+    """Sizes and numbers that the program asked for, each with where it did."""
+    recompiles: tuple[Recompile, ...]
+    """The calls that no entry fitted, in order."""
+
+
+def histories_of(code: CodeType) -> list[CaptureHistory]:
+    """What was captured of a code object since the last reset, for each way it was compiled in."""
+    return [
+        CaptureHistory(
+            key,
+            history.captures,
+            len(_native.entries(code, key)),
+            bool(_native.flags(code, key) & _native.RUN_ONLY),
+            tuple(history.fixed.items()),
+            tuple(history.recompiles),
+        )
+        for key, history in _histories.of_code(code)
+    ]
 
 
 def convert_frame(function: FunctionType, args: tuple[object, ...], key: CacheKey) -> _native.Entry | int | None:
@@ -133,6 +182,7 @@ def _capture(
         with own_line_cache():
             entry = compiler.compile()
         outcome = "compiled"
+        history.fixed.update(compiler.fixed)
         of_all = _histories.of(RESUME_FUNCTIONS.original_of(code), key)
         of_all.empty = of_all.empty + 1 if compiler.is_empty else 0
         return entry
@@ -190,56 +240,85 @@ def _check_limits(
 ) -> int | None:
     """Report why entries did not fit; RUN_ONLY where there are as many as there may be."""
     entries = _native.entries(code, key)
-    settings = key.settings
     if not entries:
         return None
-    misses = [entry.tree.first_failure(args, function) for entry in entries]
-    reasons = tuple(explain_miss(miss) for miss in misses)
+    misses = [entry.tree.why_not(args, function) for entry in entries[:_MAX_TOLD]]
+    failures = _failures(misses, code, key, history)
+    reasons = tuple(map(str, failures))
+    location = _first_line(code)
     if code in RESUME_FUNCTIONS and all(map(_is_another_float, misses)):
         reason = f"a number known only at run time differs from call to call: {reasons[0]}"
-        events.emit(events.FrameSkipped(function=_name(code), reason=reason, location=_first_line(code)))
+        events.emit(events.FrameSkipped(function=_name(code), reason=reason, location=location))
         return 0  # this call runs in eager; another may fit, or be captured
-    events.emit(events.Recompiled(function=_name(code), reasons=reasons, location=_first_line(code)))
-    of_this_object = sum(not _is_for_another_object(miss) for miss in misses)
-    if of_this_object < settings.recompile_limit and history.captures < settings.accumulated_recompile_limit:
-        return None
-    name = "recompile_limit" if of_this_object >= settings.recompile_limit else "accumulated_recompile_limit"
-    limit = getattr(settings, name)
-    if key.fullgraph or settings.fail_on_recompile_limit_hit:
-        location = str(_first_line(code))
+    events.emit(events.Recompiled(function=_name(code), reasons=reasons, failures=failures, location=location))
+    limit = _limit_reached(entries, function, args, key, history)
+    backend = key.backend_name
+    history.recompiles.append(Recompile(_name(code), location, backend, failures, captured=limit is None))
+    return None if limit is None else _refuse(code, key, limit, failures[0])
+
+
+def _failures(
+    misses: list[Miss | None], code: CodeType, key: CacheKey, history: _CodeHistory
+) -> tuple[GuardFailure, ...]:
+    names = FrameNames(argument_slots(code), code.co_freevars)
+    rules = ShapeRules(key.dynamic, key.settings.automatic_dynamic_shapes, history.fixed)
+    nothing = GuardFailure("nothing", "", "its guards hold")  # another thread changed something meanwhile
+    return tuple(nothing if miss is None else advised(in_words(miss, names), rules) for miss in misses)
+
+
+def _limit_reached(
+    entries: list[_native.Entry],
+    function: FunctionType,
+    args: tuple[object, ...],
+    key: CacheKey,
+    history: _CodeHistory,
+) -> str | None:
+    """The setting that forbids another capture.
+
+    Entries of another function, class or module that shares the code (wrappers, base classes) do not count.
+    """
+    settings = key.settings
+    if len(entries) >= settings.recompile_limit:
+        of_this_object = sum(entry.tree.identities_hold(args, function) for entry in entries)
+        if of_this_object >= settings.recompile_limit:
+            return "recompile_limit"
+    return "accumulated_recompile_limit" if history.captures >= settings.accumulated_recompile_limit else None
+
+
+def _refuse(code: CodeType, key: CacheKey, name: str, failure: GuardFailure) -> int:
+    """Have the code run what is cached, and no more.
+
+    Raises:
+        RecompileLimitExceeded: that is to be an error.
+    """
+    limit = getattr(key.settings, name)
+    location = _first_line(code)
+    if key.fullgraph or key.settings.fail_on_recompile_limit_hit:
+        remedy = f"{failure.advice or 'make the value that changes a tensor'}; or raise graphwright.config.{name}"
         raise RecompileLimitExceeded(
             f"{_name(code)} ({location}) was compiled {limit} times, the {name}; the last time because "
-            f"{reasons[0]}. Raise graphwright.config.{name}, or make the value that changes a tensor.",
+            f"{failure}. What to do: {remedy}.",
             gw_id="GW0000",
-            reason=reasons[0],
-            location=location,
-            remedy=f"raise graphwright.config.{name}",
+            reason=str(failure),
+            location=str(location),
+            remedy=remedy,
         )
     events.emit(
         events.CacheLimitHit(
-            function=_name(code), limit=limit, reason=reasons[0], setting=name, location=_first_line(code)
+            function=_name(code),
+            limit=limit,
+            reason=str(failure),
+            remedy=failure.advice,
+            setting=name,
+            location=location,
         )
     )
     return _native.RUN_ONLY
 
 
-def _is_for_another_object(miss: tuple[Any, Any] | None) -> bool:
-    """Whether an entry is one of another function, class or module that shares the code: wrappers, base classes."""
-    return miss is not None and miss[1][0] in ("id", "type")
-
-
-def _is_another_float(miss: tuple[Any, Any] | None) -> bool:
+def _is_another_float(miss: Miss | None) -> bool:
     """Whether all that keeps an entry from fitting is the value of a float, which may be a new one each time."""
     return miss is not None and miss[1][0] == "eq" and type(miss[1][1]) is float
-
-
-def explain_miss(miss: tuple[Any, Any] | None) -> str:
-    """Why the guards of an entry do not hold for a call, in words."""
-    if miss is None:
-        return "its guards hold"
-    path, check = miss
-    place = "".join(f".{step[0]}({step[1]!r})"[:80] for step in path)
-    return f"guard {check[0]} failed at {place or 'the call'}: {check[1:]!r}"[:400]
 
 
 def _leave_to_interpreter(

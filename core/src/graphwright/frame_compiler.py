@@ -34,7 +34,7 @@ from graphwright.shapes.symbols import SymbolTable
 from graphwright.sources import Source
 from graphwright.symbolic.frame_state import Returned
 from graphwright.symbolic.translator import RootTranslator, Translator
-from graphwright.torch_compat import DATA_DEPENDENT_ERRORS, forget_source_with
+from graphwright.torch_compat import DATA_DEPENDENT_ERRORS, forget_source_with, refuses_symbolic_floats
 from graphwright.variables.base import NotReconstructible, VariableTracker
 
 Convert = Callable[[FunctionType, tuple[object, ...], CacheKey], object]
@@ -67,6 +67,8 @@ class FrameCompiler:
         self._seen = seen or SeenShapes()
         self.is_empty = False
         """Whether the entry that was made has no graph."""
+        self.fixed: dict[str, str] = {}
+        """The sizes and numbers that the program asked for, each with where it did."""
         self._location = CodeLocation(self._code.co_filename, self._code.co_firstlineno, self._code.co_qualname)
 
     def compile(self) -> _native.Entry:
@@ -77,6 +79,22 @@ class FrameCompiler:
                 where nothing can be captured.
             BackendCompilerFailed: the backend raised.
         """
+        try:
+            return self._compile()
+        except BackendCompilerFailed as failure:
+            if not refuses_symbolic_floats(failure.__cause__):
+                raise
+            events.emit(
+                events.MechanismOff(
+                    mechanism="symbolic floats",
+                    reason=f"backend {self._key.backend_name!r} cannot compile {self._code.co_qualname} with them",
+                    remedy="pass numbers that change from call to call as tensors",
+                )
+            )
+            self._seen.fix_floats()
+            return self._compile()
+
+    def _compile(self) -> _native.Entry:
         before = AmbientState.current()
         try:
             capture, translator = self._start()
@@ -96,8 +114,9 @@ class FrameCompiler:
 
     def _start(self) -> tuple[CaptureState, RootTranslator]:
         settings = self._key.settings
+        dynamic = self._key.dynamic
         shapes = ShapePolicy(
-            self._key.dynamic,
+            True if dynamic is None and not settings.assume_static_by_default else dynamic,
             settings.automatic_dynamic_shapes,
             self._seen,
             captures_values=settings.capture_scalar_outputs,
@@ -302,6 +321,7 @@ class FrameCompiler:
         for place, symbol in symbols.varying():
             events.emit(events.DimensionMadeDynamic(source=str(place), symbol=symbol, why=why, **at))
         for place, value, asked_at in symbols.fixed():
+            self.fixed[str(place)] = asked_at
             events.emit(events.DimensionFixed(source=str(place), value=value, asked_at=asked_at, **at))
 
     def _guard_tree(self, capture: CaptureState, fetched: list[Source]) -> _native.GuardTree:

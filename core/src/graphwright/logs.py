@@ -53,15 +53,17 @@ def _skip(event: events.FrameSkipped, verbose: bool) -> str:
 
 
 def _recompile(event: events.Recompiled, verbose: bool) -> str:
-    reasons = event.reasons if verbose else event.reasons[:1]
-    return f"recompiling {event.function} ({event.location}): " + "\n  and ".join(reasons)
+    text = f"recompiling {event.function} ({event.location}), as no entry fits (latest first):"
+    text += "".join(f"\n  - {reason}" for reason in event.reasons)
+    return text + (f"\n  What to do: {event.remedy}" if event.remedy else "")
 
 
 def _limit(event: events.CacheLimitHit, verbose: bool) -> str:
     return (
         f"{event.function} ({event.location}) reached {event.setting} ({event.limit}); calls that fit no entry run in "
-        f"eager from now on. Last reason: {event.reason}. Make what changes a tensor, or raise "
-        f"graphwright.config.{event.setting}."
+        f"eager from now on. Last reason: {event.reason}. What to do: "
+        f"{event.remedy or 'make what changes a tensor'}; or raise graphwright.config.{event.setting} and call "
+        "graphwright.reset()."
     )
 
 
@@ -171,7 +173,8 @@ LOGS: Mapping[str, Log] = {
     "trace_bytecode": Log((events.InstructionTraced,), _instruction, "every instruction translated"),
     "graph": Log((events.GraphCaptured,), _graph, "graphs, one node a line"),
     "graph_code": Log((events.GraphCaptured,), _graph_code, "graphs as Python"),
-    "dynamic": Log((events.DimensionMadeDynamic, events.DimensionFixed), _dynamic, "sizes and numbers that became symbolic"),
+    "dynamic": Log((events.DimensionMadeDynamic, events.DimensionFixed), _dynamic,
+                   "sizes and numbers that became symbolic"),
     "aot_graphs": Log((events.BackendArtifact,), _artifact, "forward and backward graphs of AOTAutograd"),
     "output_code": Log((events.BackendArtifact,), _artifact, "source that backends generated"),
     "backends": Log((events.BackendUsed, events.BackendChosen, events.BackendFailed), _backend, "who compiles what"),

@@ -15,7 +15,7 @@ from torch import fx
 import graphwright.events as events
 from graphwright.events import Event
 from graphwright.exc import CodeLocation
-from graphwright_plugins import PluginError, Plugins, load_plugins
+from graphwright_plugins import PluginError, Plugins, listen_to_artifacts, load_plugins
 
 
 def _place(location: CodeLocation | None) -> dict[str, Any]:
@@ -100,6 +100,10 @@ _HOOKS: Mapping[type[Event], tuple[str, Callable[[Any], dict[str, Any]]]] = {
 }
 
 
+def _tell_artifact(kind: str, name: str, text: str) -> None:
+    events.emit(events.BackendArtifact(kind=kind, name=name, text=text))
+
+
 class PluginBridge:
     """Subscribes plugins to the event stream."""
 
@@ -133,8 +137,9 @@ class PluginBridge:
                 self.plugins.notify("guard_failed", function=event.function, guard=reason, explanation=reason)
 
     def install(self) -> None:
-        """Start to follow the event stream."""
+        """Start to follow the event stream, and tell it what backends make on the way."""
         events.subscribe(self.tell, *_HOOKS)
+        listen_to_artifacts(_tell_artifact)
 
 
 BRIDGE = PluginBridge()

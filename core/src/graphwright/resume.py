@@ -76,6 +76,10 @@ class ResumeFunctions:
         origin = self._origins.get(code)
         return code.co_qualname if origin is None else origin.name
 
+    def made_from(self, code: CodeType) -> list[CodeType]:
+        """The resume functions of an original code."""
+        return list((self._made.get(code) or {}).values())
+
     def code_for(self, code: CodeType, point: ResumePoint) -> CodeType:
         """The code that resumes `code` at `point`."""
         origin = self._origins.get(code)

@@ -22,6 +22,8 @@ class Settings:
     """Run a frame in eager when its backend fails to compile, instead of raising `BackendCompilerFailed`."""
     automatic_dynamic_shapes: bool = True
     """Make a size or number a symbol when it was another in an earlier capture."""
+    assume_static_by_default: bool = True
+    """Capture sizes as they are at first; False is `dynamic=True` wherever `compile` was told nothing."""
     capture_dynamic_output_shape_ops: bool = False
     """Capture operations whose result's size depends on values, such as `nonzero`, instead of breaking the graph."""
     capture_scalar_outputs: bool = False

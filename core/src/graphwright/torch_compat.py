@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import linecache
 import os
+import re
 import sys
 import warnings
 import weakref
@@ -337,6 +338,17 @@ def bind_fresh_symbols(env: ShapeEnv, node: torch.fx.Node, result: Any) -> None:
         node.meta["unbacked_bindings"] = bindings
 
 
+assert_scalar = torch.ops.aten._assert_scalar.default
+"""Raises unless a number is true; compilers keep it in their graphs."""
+check_condition = torch._check
+"""Raises unless a condition holds; of a symbolic one, it is taken to hold."""
+
+
+def refuses_symbolic_floats(error: BaseException | None) -> bool:
+    """Whether torch's compilers gave up because a graph does with a symbolic float what they cannot do on tensors."""
+    return type(error).__name__ == "TensorifyScalarRestartAnalysis"
+
+
 def is_unbacked(number: Any) -> bool:
     """Whether a symbolic number depends on values that only the graph knows."""
     return bool(free_unbacked_symbols(number))
@@ -554,9 +566,15 @@ def read_ambient() -> dict[str, Any]:
         "dispatch_modes": torch._C._len_torch_dispatch_stack(),
         "function_mode_state": function_modes_on,
         "attention_kernels": sum(allowed() << i for i, (allowed, _) in enumerate(ATTENTION_KERNELS)),
+        "num_threads": torch.get_num_threads(),
         "included": included.raw_repr(),
         "excluded": excluded.raw_repr(),
     }
+
+
+def dispatch_keys_that_differ(one: int, other: int) -> list[str]:
+    """The names of the dispatch keys that are in one of two sets, given as numbers, and not in the other."""
+    return re.findall(r"\w+", str(torch._C.DispatchKeySet.from_raw_repr(one ^ other)).partition("(")[2])
 
 
 # ---------------------------------------------------------------- functions that go into graphs

@@ -38,6 +38,11 @@ class WeakIdentityMap(Generic[K, V]):
         item = items.setdefault(index, (weakref.ref(key, forget), value))
         return item[1]
 
+    def items(self) -> list[tuple[K, V]]:
+        """The keys alive, with their values."""
+        found = ((reference(), value) for reference, value in list(self._items.values()))
+        return [(key, value) for key, value in found if key is not None]
+
     def __contains__(self, key: K) -> bool:
         return self.get(key) is not None
 

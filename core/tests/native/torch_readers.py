@@ -52,6 +52,7 @@ def read_ambient() -> dict[str, Any]:
         "dispatch_modes": torch._C._len_torch_dispatch_stack(),
         "function_mode_state": function_mode_state(),
         "attention_kernels": attention_kernels(),
+        "num_threads": torch.get_num_threads(),
         "included": torch._C._dispatch_tls_local_include_set().raw_repr(),
         "excluded": torch._C._dispatch_tls_local_exclude_set().raw_repr(),
     }
@@ -116,6 +117,14 @@ def autocast_cache_switched() -> Iterator[None]:
     torch.set_autocast_cache_enabled(before)
 
 
+@contextlib.contextmanager
+def one_thread_more() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(before + 1)
+    yield
+    torch.set_num_threads(before)
+
+
 def contexts() -> dict[str, Any]:
     """Each changes one thing of the ambient state."""
     return {
@@ -133,6 +142,7 @@ def contexts() -> dict[str, Any]:
         "dispatch_modes": PassDispatch(),
         "device": torch.device("meta"),
         "attention_kernels": sdpa_kernel(SDPBackend.MATH),
+        "num_threads": one_thread_more(),
     }
 
 

@@ -5,6 +5,7 @@ the conformance kit in `graphwright_plugins.testing`.
 """
 
 from .aot import aot_compile, boxed, boxed_compiler, compile_context, core_decompositions, run_in_eager
+from .artifacts import ArtifactKind, ArtifactListener, listen_to_artifacts, show_artifact
 from .entry_points import BACKEND_GROUP, DISABLED_VARIABLE, PLUGIN_GROUP, TORCH_BACKEND_GROUP
 from .errors import (
     ApiVersionError,
@@ -39,6 +40,8 @@ __all__ = [
     "PROJECT_NAME",
     "TORCH_BACKEND_GROUP",
     "ApiVersionError",
+    "ArtifactKind",
+    "ArtifactListener",
     "Backend",
     "BackendContractError",
     "BackendDisabled",
@@ -72,10 +75,12 @@ __all__ = [
     "hookimpl",
     "hookspec",
     "list_backends",
+    "listen_to_artifacts",
     "load_backend",
     "load_plugins",
     "lookup_backend",
     "refresh",
     "resolve_backend",
     "run_in_eager",
+    "show_artifact",
 ]

@@ -140,3 +140,9 @@ def _torch_registry() -> Any:
 def _import_late(module: str) -> Any:
     # These import all of torch._dynamo, which takes seconds, and most programs never come here.
     return importlib.import_module(module)
+
+
+def forget_fresh_symbols(fake_mode: FakeTensorMode) -> None:
+    """Drop the symbols that a trial run on fakes made for sizes that depend on values: nothing refers to them."""
+    if fake_mode.shape_env is not None:
+        fake_mode.shape_env.pending_fresh_unbacked_symbols.clear()

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from .torch_compat import FakeTensorMode, as_fake
+from .torch_compat import FakeTensorMode, as_fake, forget_fresh_symbols
 
 _CALLS = ("call_function", "call_method", "call_module")
 
@@ -115,6 +115,7 @@ def _values(graph: fx.GraphModule, example_inputs: Sequence[Any], fake_mode: Fak
     run = _Noting(graph, fake_mode)
     with fake_mode:
         run.run(*[_fresh(value) for value in example_inputs])
+    forget_fresh_symbols(fake_mode)
     return run.values
 
 

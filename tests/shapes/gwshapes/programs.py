@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 
 Calls = Callable[[], list[tuple[Any, ...]]]
 
@@ -315,7 +315,8 @@ def clamp_size(x):
 @program(batches(-1, 2), 2)
 def assert_on_size(x):
     assert x.shape[0] > 1, "too short"
-    assert x.dim() == 2 and x.shape[1] == 2
+    assert x.dim() == 2
+    assert x.shape[1] == 2
     return x.cumsum(0)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from gwshapes.programs import Program
 
 from graphwright.likeness import Likeness
+from gwshapes.programs import Program
 
 Compile = Callable[..., Callable[..., Any]]
 

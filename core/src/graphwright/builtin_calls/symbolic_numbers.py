@@ -8,19 +8,23 @@ from typing import Any
 import torch
 
 from graphwright.builtin_calls.registry import handles
-from graphwright.torch_compat import expect_true
+from graphwright.torch_compat import assert_scalar, check_condition, expect_true
 from graphwright.variables.base import Kwargs, Tx, VariableTracker
+from graphwright.variables.graph_argument import graph_argument
 from graphwright.variables.sequence import ListVariable, TupleVariable
 from graphwright.variables.symbolic import SymbolicBoolVariable, symbolic_ints
 
 
 @handles(expect_true)
 def expect(tx: Tx, args: list[VariableTracker], kwargs: Kwargs) -> VariableTracker:
-    """The question at the bottom of `torch._check`: known now, or checked by the graph and taken for true until then."""
+    """What `torch._check` asks: known now, or checked by the graph and taken for true until then."""
     condition = args[0]
     if not isinstance(condition, SymbolicBoolVariable):
         return tx.wrap(condition.truth(tx))
-    tx.capture.output.call_op(tx, "call_function", torch._check, [condition])
+    output = tx.capture.output
+    output.run_fake(tx, check_condition, condition.number, what="torch._check")
+    text = f"{condition.number} does not hold, which torch._check was told"
+    output.create_node("call_function", assert_scalar, (graph_argument(condition), text), {}, None)
     return tx.wrap(True)
 
 

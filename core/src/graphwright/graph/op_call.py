@@ -62,7 +62,10 @@ def call_op(output: OutputGraph, tx: Tx, kind: str, target: Any, args: Args, kwa
     if not written and not changes_metadata(what) and writes(what, target, fake_named):
         # Some operations on lists, and all on inference tensors, do not count their changes.
         written = list(watch.tensors)
-    _check_overlap(tx, what, written, watch)
+    if target is operator.setitem:
+        _check_overlap(tx, what, _written_by_setitem(output, tx, fakes), watch.tensors[1:])
+    else:
+        _check_overlap(tx, what, written, watch.tensors)
     output.note_written(written)
     _check_inputs_kept(output, tx, what, watch)
     effectful = bool(written) or changes_metadata(what) or is_effectful(what, target)
@@ -143,10 +146,22 @@ def _check_inputs_kept(output: OutputGraph, tx: Tx, what: str, watch: TensorWatc
             tx.graph_break(gb.INPUT_METADATA_MUTATION, f"{what} changes the layout of input {entry.source}")
 
 
-def _check_overlap(tx: Tx, what: str, written: Sequence[torch.Tensor], watch: TensorWatch) -> None:
+_BASIC_INDICES = (int, torch.SymInt, slice)
+
+
+def _written_by_setitem(output: OutputGraph, tx: Tx, operands: tuple[Any, ...]) -> Sequence[torch.Tensor]:
+    """What `tensor[index] = value` writes to: the part that basic indices name, which `value` may be itself."""
+    tensor, index, _ = operands
+    items = index if isinstance(index, tuple) else (index,)
+    if not all(item is None or item is Ellipsis or isinstance(item, _BASIC_INDICES) for item in items):
+        return [tensor]
+    return [output.run_fake(tx, lambda: tensor[index], what="setitem")]
+
+
+def _check_overlap(tx: Tx, what: str, written: Sequence[torch.Tensor], operands: Sequence[torch.Tensor]) -> None:
     """Break before a write to memory that another operand shares in part: kernels refuse it, fakes do not."""
     for tensor in written:
-        if any(partly_overlap(tensor, other) for other in watch.tensors if other is not tensor):
+        if any(partly_overlap(tensor, other) for other in operands if other is not tensor):
             tx.graph_break(gb.TORCH_OP_FAILED, f"{what} writes to memory that is partly read")
 
 

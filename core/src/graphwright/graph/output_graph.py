@@ -14,6 +14,7 @@ import torch
 from torch import fx
 
 import graphwright.graph_breaks as gb
+from graphwright.exc import GraphwrightError
 from graphwright.graph.ambient_state import AmbientState, StateCall
 from graphwright.graph.bodies import Bodies, ClosedBody
 from graphwright.graph.dead_nodes import remove_dead_nodes
@@ -162,6 +163,8 @@ class OutputGraph:
         try:
             with outside_transforms():
                 fake, symbols = self._fake_of_input(tensor, source)
+        except GraphwrightError:
+            raise
         except Exception as error:  # noqa: BLE001  a tensor that cannot be faked stays in the interpreter
             tx.graph_break(gb.UNSUPPORTED_VALUE, f"tensor {source} has no fake stand-in: {error}")
         varying = tuple(dim for dim, size in enumerate(fake.shape) if varies(size))

@@ -92,6 +92,8 @@ class ShapePolicy:
 
     def number_varies(self, source: Source, value: float) -> bool:
         """Whether a number from outside is to be a symbol. 0 and 1 never are: too much depends on them."""
+        if type(value) is float and self._seen.floats_are_fixed:
+            return False
         if self._automatic:
             varies = self._seen.varies(str(source), value)
         else:

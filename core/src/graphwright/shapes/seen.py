@@ -14,6 +14,11 @@ class SeenShapes:
     def __init__(self) -> None:
         self._sizes: dict[tuple[str, int], list[int | None]] = {}
         self._numbers: dict[str, int | float | None] = {}
+        self.floats_are_fixed = False
+
+    def fix_floats(self) -> None:
+        """Let no float be symbolic from now on: the backend cannot do with such."""
+        self.floats_are_fixed = True
 
     def varying_dims(self, name: str, sizes: Sequence[int]) -> frozenset[int]:
         """The dimensions of a tensor that have had another size before.

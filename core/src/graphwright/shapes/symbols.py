@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from graphwright.exc import DynamicSizeFixed
 from graphwright.shapes.algebra import Expr
 from graphwright.shapes.policy import TensorPlan
 from graphwright.sources import Source
@@ -55,6 +56,14 @@ class RequiredDim:
     size: int
 
 
+def _check_range(what: str, size: int, least: int | None, most: int | None) -> None:
+    if (least is not None and size < least) or (most is not None and size > most):
+        span = f"from {least or 0} on" if most is None else f"from {least or 0} to {most}"
+        raise DynamicSizeFixed(
+            f"{what} is {size}, but is marked as dynamic {span}. Give the mark a range that holds for every call."
+        )
+
+
 class SymbolTable:
     """Symbols, the places that their values come from, and what the places were found to hold.
 
@@ -76,6 +85,8 @@ class SymbolTable:
     ) -> tuple[torch.Tensor, SymbolicLayout]:
         """A fake whose varying sizes are symbols, and what makes more like it; records where the symbols are found."""
         ranges = {dim: (r.min, r.max) for dim, r in plan.ranges.items()}
+        for dim, (least, most) in ranges.items():
+            _check_range(f"{source}.size({dim})", int(tensor.shape[dim]), least, most)
         layout = SymbolicLayout(tensor, str(source), [kind.value for kind in plan.kinds], ranges)
         fake = layout.fake_of(mode, tensor)
         for dim, (size, stride) in enumerate(zip(fake.shape, fake.stride(), strict=True)):

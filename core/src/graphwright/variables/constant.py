@@ -71,6 +71,8 @@ class ConstantVariable(VariableTracker):
         return tx.wrap(found)
 
     def call_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if name in ("__enter__", "__exit__"):  # a device as a context: it sets what tensors are made on
+            tx.graph_break(gb.CONTEXT_MANAGER, f"`with {self.value!r}`")
         values = [a.realize() for a in args]
         named = {k: v.realize() for k, v in kwargs.items()}
         if name == "join" and isinstance(self.value, (str, bytes)) and len(values) == 1 and not named:

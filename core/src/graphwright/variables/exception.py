@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from types import FunctionType, NoneType, TracebackType
 from typing import Any
 
@@ -104,7 +105,7 @@ class ExceptionVariable(ObjectVariable):
     def reconstruct(self, emit: Emitter) -> None:
         if self.was_raised:
             raise NotReconstructible(self)
-        made_in_c = not isinstance(self.cls.__init__, FunctionType)
+        made_in_c = not isinstance(inspect.getattr_static(self.cls, "__init__"), FunctionType)
         if not made_in_c:  # its `__init__` ran already, at capture
             emit.load_constant(self.cls.__new__)
         emit.load_class(self.cls)

@@ -67,6 +67,8 @@ def get_attribute(tx: Tx, tensor: TensorVariable, name: str) -> VariableTracker:
             return value
         _raise_missing(tx, tensor, name)
     if name in METADATA:
+        if name == "nbytes":  # its getter, in C++, knows no symbolic sizes
+            return tx.wrap(tensor.fake.numel() * tensor.fake.element_size())
         return tx.wrap(getattr(tensor.fake, name))
     if name in VIEWS:
         return tx.capture.output.call_op(tx, "call_function", builtins.getattr, [tensor, tx.wrap(name)])

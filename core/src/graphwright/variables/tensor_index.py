@@ -1,4 +1,4 @@
-"""Indices of tensors that hold numbers which vary: `tensor[i]` would ask them for their value, `torch.select` does not."""
+"""Indices of tensors that hold numbers which vary: `torch.select` does not ask for their value, `tensor[i]` does."""
 
 from __future__ import annotations
 
