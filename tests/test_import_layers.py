@@ -21,6 +21,7 @@ SOURCES = {
     "graphwright": ROOT / "core/src",
     "graphwright_plugins": ROOT / "plugins_api/src",
     "graphwright_eager": ROOT / "backends/eager/src",
+    "graphwright_inductor_gpu": ROOT / "backends/inductor_gpu/src",
 }
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 

@@ -18,12 +18,14 @@ PACKAGES = {
     "core": "graphwright",
     "plugins_api": "graphwright_plugins",
     "backends/eager": "graphwright_eager",
+    "backends/inductor_gpu": "graphwright_inductor_gpu",
 }
 # Of our own distributions, the ones that each may need at run time.
 OURS_ALLOWED = {
     "core": {"graphwright-plugins"},
     "plugins_api": set(),
     "backends/eager": {"graphwright-plugins"},
+    "backends/inductor_gpu": {"graphwright-plugins"},
 }
 
 every_package = pytest.mark.parametrize("folder", PACKAGES)

@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ["core/src/graphwright", "plugins_api/src/graphwright_plugins", "backends/eager/src/graphwright_eager"]
+PACKAGES = [
+    "core/src/graphwright",
+    "plugins_api/src/graphwright_plugins",
+    "backends/eager/src/graphwright_eager",
+    "backends/inductor_gpu/src/graphwright_inductor_gpu",
+]
 HOME = "torch_compat.py"
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import fx
 from torch.nn import functional
 
-from graphwright_plugins import aot_compile, boxed, compile_context, core_decompositions, run_in_eager
+from graphwright_plugins import LeftToEager, aot_compile, boxed, compile_context, core_decompositions, run_in_eager
 from graphwright_plugins.torch_compat import is_boxed
 
 
@@ -203,3 +203,30 @@ def test_writes_to_inputs_that_share_memory_need_no_further_outputs() -> None:
     compiled = aot_compile(graph(f), [base[:2], base[1:3]], run_in_eager)
     assert compiled(base[:2], base[1:3])[0].tolist() == [4.0, 4.0]
     assert base.tolist() == [1.0, 2.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_writes_to_inputs_that_share_memory_are_left_to_eager() -> None:
+    def writes(x: Any, y: Any) -> Any:
+        x.add_(1)
+        return (y * 2,)
+
+    base = torch.arange(6.0)
+    with pytest.raises(LeftToEager, match="it writes to its input x, which shares memory with its input y"):
+        aot_compile(graph(writes), [base[:4], base[2:]], run_in_eager)
+    (result,) = aot_compile(graph(writes), [base[:3], base[3:]], run_in_eager)(base[:3], base[3:])
+    assert base.tolist() == [1, 2, 3, 3, 4, 5]
+    assert result.tolist() == [6, 8, 10]
+
+
+def test_inputs_that_share_memory_and_are_only_read_are_compiled() -> None:
+    base = torch.arange(6.0)
+    (result,) = aot_compile(graph(lambda x, y: (x + y,)), [base[:4], base[2:]], run_in_eager)(base[:4], base[2:])
+    assert result.tolist() == [2, 4, 6, 8]
+
+
+def test_what_a_compiler_raises_is_no_limit_of_aot_autograd() -> None:
+    def broken(gm: fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        raise ArithmeticError("a bug of the backend")
+
+    with pytest.raises(ArithmeticError, match="a bug of the backend"):
+        aot_compile(graph(lambda x: (x * 2,)), [torch.ones(2)], broken)

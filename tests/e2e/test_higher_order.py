@@ -295,7 +295,7 @@ def test_parameters_that_are_tied_later_are_noticed():
             self.b.weight = nn.Parameter(rand(3, 3) * 2)
 
     model, other = Loose(), rand(3, 3)
-    compiled = graphwright.compile(lambda x: functional_call(model, {"a.weight": other}, (x,)))
+    compiled = graphwright.compile(lambda x: functional_call(model, {"a.weight": other}, (x,)), backend="eager")
     x = rand(4, 3)
     with torch.no_grad():
         assert torch.equal(compiled(x), x @ other.t() @ model.b.weight.t())
@@ -310,7 +310,7 @@ def test_buffers_that_are_written_break_the_graph():
     def fn(x):
         return functional_call(model, state, (x,))
 
-    compiled = graphwright.compile(fn)
+    compiled = graphwright.compile(fn, backend="eager")
     x = rand(4, 3)
     expected = fn(x)
     mean, batches = state["running_mean"].clone(), state["num_batches_tracked"].clone()
@@ -409,7 +409,7 @@ BREAKING = [
 def test_a_body_that_does_more_than_compute_breaks_the_graph(fn, backend):
     assert_captures(fn, rand(4, 3), graphs=None, breaks=None, backend=backend)
     with pytest.raises(graphwright.exc.GraphwrightError):
-        graphwright.compile(fn, fullgraph=True)(rand(4, 3))
+        graphwright.compile(fn, backend="eager", fullgraph=True)(rand(4, 3))
 
 
 def leaves_autocast_on(x):
@@ -485,7 +485,7 @@ def test_a_transform_may_leave_the_function():
         factor = 2.0
         return grad(lambda t: (t * factor).sum(), has_aux=False), x + 1
 
-    compiled = graphwright.compile(fn)
+    compiled = graphwright.compile(fn, backend="eager")
     for _ in range(2):
         gradient, y = compiled(rand(3))
         assert torch.equal(gradient(rand(3)), torch.full((3,), 2.0))
@@ -496,7 +496,7 @@ def test_a_pullback_that_leaves_the_function():
     def fn(x):
         return torch.func.vjp(torch.sin, x * 2)
 
-    compiled = graphwright.compile(fn)
+    compiled = graphwright.compile(fn, backend="eager")
     for _ in range(2):
         value, pull = compiled(rand(3))
         assert torch.equal(value, (rand(3) * 2).sin())
@@ -520,7 +520,7 @@ def test_a_capture_keeps_nothing_of_the_body_alive():
 
     def make():
         big = Big()
-        compiled = graphwright.compile(lambda x: vmap(lambda row: row * big.factor)(x))
+        compiled = graphwright.compile(lambda x: vmap(lambda row: row * big.factor)(x), backend="eager")
         compiled(rand(4, 3))
         return weakref.ref(big), compiled
 
@@ -621,7 +621,7 @@ def test_a_checkpointed_function_that_counts_its_runs():
     def fn(x):
         return checkpoint(body, x * 2, use_reentrant=False) + 1
 
-    compiled = graphwright.compile(fn)
+    compiled = graphwright.compile(fn, backend="eager")
     for n in range(1, 3):
         compiled(rand(3, requires_grad=True)).sum().backward()
         assert len(runs) == 2 * n
@@ -681,7 +681,7 @@ def test_branches_that_change_something_break_the_graph():
         return result, seen
 
     with pytest.raises(graphwright.exc.Unsupported, match="GW0020"):
-        graphwright.compile(fn, fullgraph=True)(rand(3))
+        graphwright.compile(fn, backend="eager", fullgraph=True)(rand(3))
 
 
 # ------------------------------------------------------------------ subclasses with __torch_function__

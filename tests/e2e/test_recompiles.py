@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import gc
 import weakref
@@ -84,14 +85,17 @@ _memory = ones(3)
 REASONS = [
     (plus, [(ones(2),), (ones(3),)], "tensor 'L['x']' size mismatch at index 0. expected 2, actual 3", "mark_dynamic"),
     (plus, [(ones(2),), (ones(2, 2),)], "tensor 'L['x']' rank mismatch. expected 1, actual 2", "dimensions"),
-    (plus, [(X,), (X.double(),)], "tensor 'L['x']' dtype mismatch. expected torch.float32, actual torch.float64", "dtype"),
-    (plus, [(X,), (ones(3, device="meta"),)], "tensor 'L['x']' device type mismatch. expected cpu, actual meta", "device"),
+    (plus, [(X,), (X.double(),)], "tensor 'L['x']' dtype mismatch. expected torch.float32, actual torch.float64",
+     "convert"),
+    (plus, [(X,), (ones(3, device="meta"),)], "tensor 'L['x']' device type mismatch. expected cpu, actual meta",
+     "device"),
     (plus, [(X,), (ones(3, requires_grad=True),)],
      "tensor 'L['x']' requires_grad mismatch. expected False, actual True", "gradient"),
-    (plus, [(ones(2, 3),), (ones(3, 2).t(),)], "tensor 'L['x']' stride mismatch at index 0. expected 3, actual 1", "contig"),
+    (plus, [(ones(2, 3),), (ones(3, 2).t(),)], "tensor 'L['x']' stride mismatch at index 0. expected 3, actual 1",
+     "contiguous"),
     (plus, [(X,), (3,)], "tensor 'L['x']' type mismatch. expected torch.Tensor, actual int", "type"),
     (times, [(X, 3), (X, 4)], "L['n'] == 3, actual 4", "tensor"),
-    (times, [(X, 3), (X, 4.5)], "type(L['n']) is int, actual float", "type"),
+    (times, [(X, 3), (X, 4), (X, 4.5)], "type(L['n']) is int, actual float", "type"),
     (longer, [(X, [1, 2]), (X, [1])], "len(L['items']) == 2, actual 1", "stack"),
     (longer, [(X, [1]), (X, (1,))], "type(L['items']) is list, actual tuple", "type"),
     (scaled, [(X, Config(2)), (X, Config(3))], "L['cfg'].scale == 2, actual 3", "varies"),
@@ -194,6 +198,18 @@ def test_as_data():
     assert "What to do: the number varies" in str(report)
 
 
+@pytest.mark.parametrize(
+    ("fn", "calls", "condition"),
+    [
+        (plus, [(ones(2),), (ones(3),)], "L['x'].size(0) == 2"),
+        (plus, [(X,), (X.double(),)], "L['x'].dtype == torch.float32"),
+        (longer, [(X, [1, 2]), (X, [1])], "len(L['items']) == 2"),
+    ],
+)
+def test_condition(fn, calls, condition):
+    assert recompiles(fn, *calls)[-1].failures[0].condition == condition
+
+
 def test_what_the_program_fixed_is_told_with_its_place():
     def fixing(x):
         return x + int(str(x.shape[0]))
@@ -246,6 +262,75 @@ def test_kinds_of_callables():
         for fn in (compiled, original):
             [recompile] = graphwright.explain_recompiles(fn).recompiles
             assert "size mismatch at index 0. expected 3, actual 4" in str(recompile)
+
+
+class Loud:
+    """Says so when it is looked at."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __repr__(self):
+        raise RuntimeError("looked at")
+
+    __str__ = __len__ = __bool__ = __iter__ = __repr__
+
+    def __getattr__(self, name):
+        raise RuntimeError(f"asked for {name}")
+
+
+class LoudInt(int):
+    def __repr__(self):
+        raise RuntimeError("looked at")
+
+
+class LoudList(list):
+    __len__ = __iter__ = __repr__ = Loud.__repr__
+
+
+class LoudEnum(enum.Enum):
+    A = 1
+    B = 2
+
+    def __repr__(self):
+        raise RuntimeError("looked at")
+
+    __str__ = __repr__
+
+
+def compares(x, y):
+    return x + 1 if y is LoudEnum.A else x + 2
+
+
+def typed(x, y):
+    return x + 1 if type(y) is Loud else x + 2
+
+
+def keyed(x, d):
+    return x + d[LoudEnum.A]
+
+
+@pytest.mark.parametrize(
+    ("fn", "values"),
+    [
+        (typed, [Loud(1), LoudInt(3), 4, LoudEnum.A, LoudList([1]), [1], None, Loud, Loud.__repr__]),
+        (compares, [LoudEnum.A, LoudEnum.B, 3, Loud(2), None, Loud(1).__repr__]),
+        (keyed, [{LoudEnum.A: 1}, {LoudEnum.A: 2}, {LoudEnum.B: 1, LoudEnum.A: 2}, {LoudEnum.A: 2.5}]),
+    ],
+)
+def test_reports_run_no_code_of_the_program(fn, values, capsys):
+    compiled = graphwright.compile(fn, backend="eager")
+    with config.patch(logs="recompiles"):
+        for value in values:
+            assert torch.equal(compiled(X, value), fn(X, value))
+    assert "[graphwright recompiles]" in capsys.readouterr().err
+
+
+def test_the_stance_against_recompiles_says_why():
+    compiled = graphwright.compile(plus, backend="eager")
+    compiled(ones(2))
+    with graphwright.set_stance("fail_on_recompile"), pytest.raises(Exception, match="expected 2, actual 3"):
+        compiled(ones(3))
 
 
 def test_what_has_no_code_is_refused():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import re
 import signal
 import sys
 import time
@@ -50,6 +51,7 @@ def main() -> None:
     options = parser.parse_args()
     logging.getLogger("graphwright").setLevel(logging.ERROR)
     totals: Counter[str] = Counter()
+    left: Counter[str] = Counter()
     started = time.perf_counter()
     for seed in range(options.first, options.first + options.count):
         if time.perf_counter() - started > options.seconds:
@@ -64,14 +66,18 @@ def main() -> None:
             raised=report.raised,
             lost_effects=report.lost_effects,
             breaks=len(report.breaks),
+            left_to_eager=len(report.left_to_eager),
             failures=int(report.difference is not None),
         )
+        left.update(re.sub(r"\bl_\w+", "…", reason) for reason in report.left_to_eager)
         if report.difference is not None:
             if not options.no_minimise:
                 source = minimise(source, report.difference, lambda text: guarded(text, options.backend, 20).difference)
             print(f"---- seed {seed}: {report.difference}", flush=True)
             if options.out:
                 Path(options.out, f"{seed}.py").write_text(f"# {report.difference}\n{source}")
+    for reason, count in left.most_common():
+        print(f"left to eager {count} times: {reason}")
     print(dict(totals), f"{time.perf_counter() - started:.1f} s")
 
 

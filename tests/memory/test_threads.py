@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import graphwright
+from graphwright import config
 
 
 def mixed(x, k):
@@ -76,3 +77,120 @@ def test_threads_call_while_another_resets():
 def test_threads_for_a_minute():
     assert run_threads(60) == []
     assert run_threads(60, graphwright.reset) == []
+
+
+# ------------------------------------------------------------------ under load
+
+
+class Scale:
+    def __init__(self, value):
+        self.value = value
+
+
+def scaled(x, scale, names):
+    return x * scale.value + len(names)
+
+
+def branching(x):
+    return x + 1 if x.shape[0] < 6 else x - 1
+
+
+def broken(x, k):
+    y = x * 2
+    graphwright.graph_break()
+    return y + k
+
+
+def trained(x):
+    x = x.clone().requires_grad_()
+    (x * x).sum().backward()
+    return x.grad
+
+
+def maker(k):
+    def inner(x):
+        return x * k
+
+    return inner
+
+
+def shared_programs():
+    """Functions that all threads call, each with arguments for it."""
+    programs = [
+        (graphwright.compile(branching, backend="eager"), branching, lambda c: (tensor(c),)),
+        (graphwright.compile(branching, backend="aot_eager", dynamic=True), branching, lambda c: (tensor(c),)),
+        (graphwright.compile(broken, backend="eager"), broken, lambda c: (tensor(c), c.randrange(9))),
+        (
+            graphwright.compile(scaled, backend="eager"),
+            scaled,
+            lambda c: (tensor(c), Scale(c.random()), ["a"] * c.randrange(4)),
+        ),
+        (graphwright.compile(trained, backend="eager"), trained, lambda c: (tensor(c),)),
+    ]
+    return [
+        *programs,
+        *((graphwright.compile(maker(k), backend="eager"), maker(k), lambda c: (tensor(c),)) for k in (2, 3)),
+    ]
+
+
+def tensor(chance):
+    return torch.full((chance.randrange(2, 9),), chance.random())
+
+
+def run_load(seconds, threads=8):
+    """Calls, captures, fresh functions, resets and reports at once; what was wrong, and a thread's fewest calls."""
+    programs = shared_programs()
+    end = time.monotonic() + seconds
+    faults, calls = [], [0] * threads
+
+    def call(number):
+        chance = random.Random(number)
+        try:
+            while time.monotonic() < end:
+                compiled, fn, arguments = chance.choice(programs)
+                if chance.random() < 0.02:
+                    fn = maker(chance.random())
+                    compiled, arguments = graphwright.compile(fn, backend="eager"), lambda c: (tensor(c),)
+                args = arguments(chance)
+                with torch.set_grad_enabled(fn is trained or chance.random() < 0.8):
+                    got, want = compiled(*args), fn(*args)
+                if not torch.equal(got, want) or got.requires_grad != want.requires_grad:
+                    faults.append(f"thread {number}: {fn.__name__}{args}: {got}, not {want}")
+                calls[number] += 1
+        except BaseException as error:
+            faults.append(f"thread {number}: {error!r}")
+
+    def disturb():
+        chance = random.Random(0)
+        while time.monotonic() < end:
+            time.sleep(0.05)
+            for _, fn, _ in programs:
+                str(graphwright.explain_recompiles(fn))
+            if chance.random() < 0.3:
+                graphwright.reset()
+            with config.patch(recompile_limit=chance.randrange(1, 9)):
+                time.sleep(0.01)
+
+    running = [threading.Thread(target=call, args=(number,)) for number in range(threads)]
+    running.append(threading.Thread(target=disturb))
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join(seconds + 60)
+    stuck = [thread.name for thread in running if thread.is_alive()]
+    return faults[:5] + stuck, min(calls)
+
+
+@pytest.mark.usefixtures("_frequent_switches")
+def test_load():
+    faults, calls = run_load(3)
+    assert faults == []
+    assert calls > 0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_frequent_switches")
+def test_load_for_a_minute():
+    faults, calls = run_load(60)
+    assert faults == []
+    assert calls > 0

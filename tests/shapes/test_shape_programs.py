@@ -9,7 +9,13 @@ from gwshapes.run import CountingBackend, compiles_of, first_difference
 import graphwright
 
 _INSTALLED = {backend.name for backend in graphwright.list_backends()}
-BACKENDS = [name for name in ("eager", "aot_eager", "inductor_gpu") if name in _INSTALLED]
+# Two kernels or more for each program, at seconds each.
+_MARKS = {"inductor_gpu": [pytest.mark.slow, pytest.mark.timeout(400)]}
+BACKENDS = [
+    pytest.param(name, marks=_MARKS.get(name, ()))
+    for name in ("eager", "aot_eager", "inductor_gpu")
+    if name in _INSTALLED
+]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)

@@ -17,11 +17,19 @@ from graphwright.compiled_module import make_compiled_module, original_module
 from graphwright.compiler import CompileSpec, make_compiler
 from graphwright.exc import CompileArgumentError
 from graphwright.frame import forget_histories
-from graphwright_plugins import Backend, GraphCompiler, PluginError, list_backends, resolve_backend
+from graphwright_plugins import (
+    Backend,
+    BackendUnavailable,
+    GraphCompiler,
+    PluginError,
+    list_backends,
+    resolve_backend,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 PREFERRED_BACKEND = "inductor_gpu"
+PREFERRED_DISTRIBUTION = "graphwright-inductor-gpu"
 FALLBACK_BACKEND = "eager"
 
 
@@ -73,7 +81,7 @@ def compile(
             instead. Generator and coroutine functions come back unchanged: their bodies run in eager.
         backend: A backend's name, a `Backend` object, or a callable `(gm, example_inputs) -> callable`. By default
             `"inductor_gpu"` where it is installed and can work, else `"eager"`, which runs the captured graphs as they
-            are; the event `BackendChosen` tells which.
+            are, with a warning that says what is missing; the event `BackendChosen` tells which.
         fullgraph: Raise `graphwright.exc.Unsupported` instead of leaving code to the interpreter.
         dynamic: Make sizes symbolic at once (True), never (False), or when they have changed (None). With True,
             ints and floats among the arguments become symbolic too. 0 and 1 never do.
@@ -102,18 +110,27 @@ def compile(
 
 
 def _default_backend() -> str:
-    """The backend to use where none is named, told by an event."""
+    """The backend to use where none is named, told by an event; a warning too, where it is not the preferred one."""
     if all(info.name != PREFERRED_BACKEND for info in list_backends()):
-        reason = f"{PREFERRED_BACKEND!r} is not installed"
+        reason, remedy = "it is not installed", f"Install it by `pip install {PREFERRED_DISTRIBUTION}`."
     else:
         try:
             resolve_backend(PREFERRED_BACKEND)
+        except BackendUnavailable as error:
+            reason, remedy = error.reason, error.remedy
         except PluginError as error:
-            reason = str(error)
+            reason, remedy = str(error), ""
         else:
             events.emit(events.BackendChosen(backend=PREFERRED_BACKEND, reason="it is installed and can work here"))
             return PREFERRED_BACKEND
-    events.emit(events.BackendChosen(backend=FALLBACK_BACKEND, reason=reason))
+    events.emit(events.BackendChosen(backend=FALLBACK_BACKEND, reason=f"{PREFERRED_BACKEND!r}: {reason}"))
+    events.emit(
+        events.MechanismOff(
+            mechanism=f"the default backend {PREFERRED_BACKEND!r}",
+            reason=f"{reason}; {FALLBACK_BACKEND!r} runs in its place, which makes nothing faster",
+            remedy=f"{remedy} Without a warning: backend={FALLBACK_BACKEND!r}.".lstrip(),
+        )
+    )
     return FALLBACK_BACKEND
 
 

@@ -155,6 +155,16 @@ class BackendFailed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GraphLeftToEager(Event):
+    """The backend can't do a graph as eager does, and has the graph itself run in its place."""
+
+    graph_name: str
+    backend: str
+    error: Exception
+    """What the backend raised; its message is the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BackendArtifact(Event):
     """Something a backend made on the way: an AOTAutograd graph, generated source."""
 

@@ -25,7 +25,7 @@ from graphwright.exc import (
 )
 from graphwright.frame_compiler import FrameCompiler
 from graphwright.frame_filter import EXPECTED_CODE, is_worth_capturing, may_see_tensors, why_never_captured
-from graphwright.guards.advice import ShapeRules, advised
+from graphwright.guards.advice import OBJECTS_GONE, ShapeRules, advised
 from graphwright.guards.failure import GuardFailure, Recompile
 from graphwright.guards.in_words import FrameNames, Miss, in_words
 from graphwright.line_cache import own_line_cache
@@ -120,8 +120,8 @@ def histories_of(code: CodeType) -> list[CaptureHistory]:
             history.captures,
             len(_native.entries(code, key)),
             bool(_native.flags(code, key) & _native.RUN_ONLY),
-            tuple(history.fixed.items()),
-            tuple(history.recompiles),
+            tuple(history.fixed.copy().items()),  # another thread may add to it
+            tuple(history.recompiles.copy()),
         )
         for key, history in _histories.of_code(code)
     ]
@@ -154,7 +154,7 @@ def convert_frame(function: FunctionType, args: tuple[object, ...], key: CacheKe
     over_limit = _check_limits(code, function, args, key, history)
     if over_limit is not None:
         return over_limit
-    if not allows_capture(_name(code)):
+    if not allows_capture(_name(code), _latest_reason(history)):
         return None
     if _is_in_vain(function, args, key):
         reason = f"{_MAX_EMPTY_CAPTURES} captures found no operation on tensors, and none is in sight"
@@ -241,7 +241,8 @@ def _check_limits(
     """Report why entries did not fit; RUN_ONLY where there are as many as there may be."""
     entries = _native.entries(code, key)
     if not entries:
-        return None
+        spent = history.captures >= key.settings.accumulated_recompile_limit
+        return _refuse(code, key, "accumulated_recompile_limit", OBJECTS_GONE) if spent else None
     misses = [entry.tree.why_not(args, function) for entry in entries[:_MAX_TOLD]]
     failures = _failures(misses, code, key, history)
     reasons = tuple(map(str, failures))
@@ -257,13 +258,29 @@ def _check_limits(
     return None if limit is None else _refuse(code, key, limit, failures[0])
 
 
+def _latest_reason(history: _CodeHistory) -> str:
+    latest = history.recompiles.copy()
+    return str(latest[-1].failures[0]) if latest else ""
+
+
 def _failures(
     misses: list[Miss | None], code: CodeType, key: CacheKey, history: _CodeHistory
 ) -> tuple[GuardFailure, ...]:
     names = FrameNames(argument_slots(code), code.co_freevars)
-    rules = ShapeRules(key.dynamic, key.settings.automatic_dynamic_shapes, history.fixed)
-    nothing = GuardFailure("nothing", "", "its guards hold")  # another thread changed something meanwhile
-    return tuple(nothing if miss is None else advised(in_words(miss, names), rules) for miss in misses)
+    automatic = key.settings.automatic_dynamic_shapes
+    rules = ShapeRules(key.dynamic, automatic, history.fixed, floats_vary=not history.seen.floats_are_fixed)
+    return tuple(_told(miss, names, rules, key) for miss in misses)
+
+
+def _told(miss: Miss | None, names: FrameNames, rules: ShapeRules, key: CacheKey) -> GuardFailure:
+    if miss is None:  # another thread changed something meanwhile
+        return GuardFailure("nothing", "", "its guards hold")
+    try:
+        return advised(in_words(miss, names), rules)
+    except Exception as error:  # border: a report that fails must not change what the program does
+        if key.settings.raise_internal_errors:
+            raise InternalError(f"a failed guard cannot be told: {error!r}") from error
+        return GuardFailure("unknown", "", f"a guard failed that cannot be told: {type(error).__name__}")
 
 
 def _limit_reached(

@@ -21,7 +21,13 @@ from graphwright.continuation import break_inside, innermost_resumable
 from graphwright.exc import BackendCompilerFailed, CodeLocation, GraphBreak, InternalError
 from graphwright.graph.ambient_state import AmbientState
 from graphwright.graph.bodies import body_modules
-from graphwright.graph.graph_call import call_backend, checked, random_generators, restoring_random_state
+from graphwright.graph.graph_call import (
+    call_backend,
+    checked,
+    graph_itself,
+    random_generators,
+    restoring_random_state,
+)
 from graphwright.graph.history import forget_history
 from graphwright.graph.output_graph import FinishedGraph, GraphInput, graph_name
 from graphwright.graph_failure import GraphFailure, made_cells
@@ -36,6 +42,7 @@ from graphwright.symbolic.frame_state import Returned
 from graphwright.symbolic.translator import RootTranslator, Translator
 from graphwright.torch_compat import DATA_DEPENDENT_ERRORS, forget_source_with, refuses_symbolic_floats
 from graphwright.variables.base import NotReconstructible, VariableTracker
+from graphwright_plugins import LeftToEager
 
 Convert = Callable[[FunctionType, tuple[object, ...], CacheKey], object]
 
@@ -279,13 +286,7 @@ class FrameCompiler:
             )
         )
         started = time.perf_counter()
-        try:
-            compiled = call_backend(backend, graph, capture.output.tracing_context)
-        except BackendCompilerFailed as failure:
-            if isinstance(failure.__cause__, DATA_DEPENDENT_ERRORS):  # in a backward, say; eager has the values
-                detail = f"backend {backend.name!r}, compiling {graph.name}: {failure.__cause__}"
-                raise GraphBreak(gb.DATA_DEPENDENT_VALUE, detail, self._location) from failure
-            raise
+        compiled = self._call_backend(capture, graph)
         seconds = time.perf_counter() - started
         for part in body_modules(module):
             forward: Any = part.forward  # a bound method, which torch annotates as any callable
@@ -298,6 +299,28 @@ class FrameCompiler:
         if backend.distribution == "graphwright-eager":
             return compiled
         return checked(compiled, graph, backend)
+
+    def _call_backend(self, capture: CaptureState, graph: FinishedGraph) -> Callable[..., Any]:
+        backend = self._key.backend
+        try:
+            return call_backend(backend, graph, capture.output.tracing_context)
+        except BackendCompilerFailed as failure:
+            cause = failure.__cause__
+            if isinstance(cause, LeftToEager):
+                events.emit(
+                    events.GraphLeftToEager(
+                        graph_name=graph.name,
+                        backend=backend.name,
+                        error=cause,
+                        location=self._location,
+                        compile_id=self._compile_id,
+                    )
+                )
+                return graph_itself(graph)
+            if isinstance(cause, DATA_DEPENDENT_ERRORS):  # in a backward, say; eager has the values
+                detail = f"backend {backend.name!r}, compiling {graph.name}: {cause}"
+                raise GraphBreak(gb.DATA_DEPENDENT_VALUE, detail, self._location) from failure
+            raise
 
     def _guard_aliasing(self, capture: CaptureState, graph: FinishedGraph) -> None:
         """Tensors that share memory must go on to share it, and the others not, where the graph writes to any."""

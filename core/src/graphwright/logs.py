@@ -5,8 +5,8 @@ it, `-name` takes it out again, `all` means every log but `trace_bytecode`.
 
 Without that, the logger `graphwright` gets, once for each place in the user's code:
 
-* WARNING: recompile limits, internal errors, graphs that raise, mechanisms that do not work here. Python shows these
-  by default.
+* WARNING: recompile limits, internal errors, graphs that raise or that a backend leaves to eager, mechanisms that do
+  not work here. Python shows these by default.
 * INFO: graph breaks and skipped frames. They are normal, so one has to ask for them.
 """
 
@@ -129,6 +129,13 @@ def _graph_failed(event: events.GraphFailed, verbose: bool) -> str:
     return text
 
 
+def _left_to_eager(event: events.GraphLeftToEager, verbose: bool) -> str:
+    return (
+        f"{event.graph_name} ({event.location}) runs in eager, as it was captured: backend {event.backend} left it, "
+        f"since {event.error}"
+    )
+
+
 def _backend(event: Event, verbose: bool) -> str:
     if isinstance(event, events.BackendUsed):
         return f"{event.graph_name} goes to backend {event.backend} {event.distribution} {event.version}".rstrip()
@@ -180,6 +187,7 @@ LOGS: Mapping[str, Log] = {
     "backends": Log((events.BackendUsed, events.BackendChosen, events.BackendFailed), _backend, "who compiles what"),
     "compile_times": Log((events.GraphCompiled, events.FrameFinished), _timing, "how long captures and backends take"),
     "graph_failures": Log((events.GraphFailed,), _graph_failed, "compiled graphs that raised when called"),
+    "left_to_eager": Log((events.GraphLeftToEager,), _left_to_eager, "graphs that backends left to eager, and why"),
     "internal_errors": Log((events.InternalErrorCaught,), _internal_error, "bugs of Graphwright's own"),
     "mechanisms": Log((events.MechanismOff,), _mechanism, "what does not work on this machine"),
 }  # fmt: skip
@@ -264,6 +272,7 @@ class _Reporter:
         events.CacheLimitHit: (logging.WARNING, _limit),
         events.InternalErrorCaught: (logging.WARNING, _internal_error),
         events.GraphFailed: (logging.WARNING, _graph_failed),
+        events.GraphLeftToEager: (logging.WARNING, _left_to_eager),
         events.MechanismOff: (logging.WARNING, _mechanism),
     }
 

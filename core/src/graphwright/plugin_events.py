@@ -71,6 +71,15 @@ _HOOKS: Mapping[type[Event], tuple[str, Callable[[Any], dict[str, Any]]]] = {
             "error": e.error,
         },
     ),
+    events.GraphLeftToEager: (
+        "backend_failed",
+        lambda e: {
+            "compile_id": e.compile_id,
+            "graph_name": e.graph_name,
+            "backend": e.backend,
+            "error": e.error,
+        },
+    ),
     events.FrameFinished: (
         "capture_finished",
         lambda e: {
@@ -133,8 +142,10 @@ class PluginBridge:
         if self.plugins.listens(hook):
             self.plugins.notify(hook, **arguments(event))
         if isinstance(event, events.Recompiled) and self.plugins.listens("guard_failed"):
-            for reason in event.reasons:
-                self.plugins.notify("guard_failed", function=event.function, guard=reason, explanation=reason)
+            for failure in event.failures:
+                self.plugins.notify(
+                    "guard_failed", function=event.function, guard=failure.condition, explanation=failure.text
+                )
 
     def install(self) -> None:
         """Start to follow the event stream, and tell it what backends make on the way."""

@@ -7,6 +7,7 @@ walk runs over, and what fetches the values that replacement code needs.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,10 +21,10 @@ _TEMPLATES = {
     "constant": "<{label}>",
     "attr": "{base}.{key}",
     "instance_dict": "{base}.__dict__",
-    "dict_item": "{base}[{key!r}]",
+    "dict_item": "{base}[{key}]",
     "dict_key": "list({base})[{key}]",
     "index": "{base}[{key}]",
-    "item": "{base}[{key!r}]",
+    "item": "{base}[{key}]",
     "type": "type({base})",
     "mro_attr": "{base}.{key}",
     "cell_contents": "{base}.cell_contents",
@@ -32,6 +33,23 @@ _TEMPLATES = {
 
 def _label(value: object) -> str:
     return getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or type(value).__name__
+
+
+_PLAIN_KEYS = frozenset({bool, int, float, complex, str, bytes, type(None)})
+
+
+def _key_text(key: Any) -> str:
+    """A key as Python text, without running a `__repr__` of the program's."""
+    kind = type(key)
+    if kind in _PLAIN_KEYS or (kind.__module__ == "torch" and kind.__qualname__ in ("dtype", "device", "layout")):
+        return repr(key)
+    if kind is tuple:
+        return f"({', '.join(map(_key_text, key))}{',' if len(key) == 1 else ''})"
+    if issubclass(kind, enum.Enum):
+        return f"{kind.__qualname__}.{object.__getattribute__(key, '_name_')}"
+    if issubclass(kind, type):
+        return str(key.__qualname__)
+    return f"<{kind.__qualname__}>"
 
 
 class Source:
@@ -96,7 +114,7 @@ class Source:
             return f"{self.base.base}.{self.key}"
         if self.base is not None and self.base.accessor == "globals":
             return f"G[{self.key!r}]"
-        key = self.name_hint or self.key
+        key = self.name_hint or (_key_text(self.key) if self.accessor in ("dict_item", "item") else self.key)
         return _TEMPLATES[self.accessor].format(key=key, base=self.base, label=_label(self.key))
 
     def __repr__(self) -> str:

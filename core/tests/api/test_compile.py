@@ -8,6 +8,7 @@ import gc
 import inspect
 import operator
 import pickle
+import re
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -17,7 +18,7 @@ import torch
 
 import graphwright
 import graphwright_plugins
-from graphwright import events
+from graphwright import api, events
 from graphwright.exc import CompileArgumentError, Unsupported
 from graphwright.testing import CompileCounter
 
@@ -95,7 +96,9 @@ def test_kinds_are_kept() -> None:
     assert isinstance(graphwright.compile(staticmethod(add), backend="eager"), staticmethod)
 
 
-def test_decorator_with_and_without_arguments() -> None:
+def test_decorator_with_and_without_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "PREFERRED_BACKEND", "eager")  # the default one may take seconds to compile
+
     class Thing:
         step = 3
 
@@ -267,6 +270,39 @@ def test_default_backend_is_told() -> None:
     assert isinstance(event, events.BackendChosen)
     assert event.backend in ("eager", "inductor_gpu")
     assert event.reason
+
+
+def _not_installed() -> list[Any]:
+    return []
+
+
+def _cannot_work(*args: Any, **kwargs: Any) -> Any:
+    raise graphwright_plugins.BackendUnavailable("", reason="no C++ compiler", remedy="Install one.")
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "expected"),
+    [
+        (
+            "list_backends",
+            _not_installed,
+            r"it is not installed; 'eager' runs.* `pip install graphwright-inductor-gpu`",
+        ),
+        ("resolve_backend", _cannot_work, r"no C\+\+ compiler; 'eager' runs .* Install one"),
+    ],
+)
+def test_one_warning_where_the_default_backend_is_missing(
+    name: str, function: Any, expected: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("graphwright_inductor_gpu") if name == "resolve_backend" else None
+    monkeypatch.setattr(api, name, function)
+    with events.collected(events.BackendChosen) as found, caplog.at_level("WARNING"):
+        for _ in range(2):
+            compiled = graphwright.compile(add)
+    assert [event.backend for event in found] == ["eager", "eager"]
+    (record,) = caplog.records
+    assert re.search(expected, record.getMessage())
+    assert torch.equal(compiled(X), add(X))
 
 
 def test_backends_are_listed_and_looked_up() -> None:

@@ -291,6 +291,31 @@ def test_same_and_distinct(native: ModuleType) -> None:
     assert same.fetch((a, b), plain) is None
 
 
+def test_why_not_names_values_and_paths(native: ModuleType) -> None:
+    a, b = object(), object()
+    same = native.GuardTree(slots(2), 2, [("same", (0, 1))])
+    assert same.why_not((a, a), plain) is None
+    assert same.why_not((a, b), plain) == (
+        ((("local", 0),), (("local", 1),)), ("relation", ("same", (0, 1))), (a, b)
+    )  # fmt: skip
+    length = native.GuardTree([("local", 0, [("type", list), ("len", 2)], [], -1)])
+    assert length.why_not(([1],), plain) == ((("local", 0),), ("len", 2), [1])
+    missing = native.GuardTree([("local", 0, [], [("index", 3, [], [], -1)], -1)])
+    assert missing.why_not(([1],), plain) == ((("local", 0), ("index", 3)), ("fetch",), None)
+
+
+def test_identities_alone(native: ModuleType) -> None:
+    wanted = Plain()
+    item = ("index", 1, [("id", wanted)], [], -1)
+    tree = native.GuardTree([("local", 0, [("len", 2)], [item], -1), ("local", 1, [("eq", 3)], [], -1)])
+    assert tree.identities_hold(([0, wanted], 3), plain)
+    assert tree.identities_hold(([0, wanted, 0], 4), plain)  # whatever the others say
+    assert not tree.identities_hold(([0, Plain()], 3), plain)
+    assert tree.identities_hold(([0], 3), plain)  # what is not there is no other object
+    with pytest.raises(TypeError, match="identities_hold"):
+        tree.identities_hold(([0],))
+
+
 @pytest.mark.parametrize("n", [2, 12, 13, 100])
 def test_distinct_of_many(native: ModuleType, n: int) -> None:
     tree = native.GuardTree(slots(n), n, [("distinct", tuple(range(n)))])

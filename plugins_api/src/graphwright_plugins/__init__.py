@@ -5,6 +5,7 @@ the conformance kit in `graphwright_plugins.testing`.
 """
 
 from .aot import aot_compile, boxed, boxed_compiler, compile_context, core_decompositions, run_in_eager
+from .aot_limits import beyond_aot
 from .artifacts import ArtifactKind, ArtifactListener, listen_to_artifacts, show_artifact
 from .entry_points import BACKEND_GROUP, DISABLED_VARIABLE, PLUGIN_GROUP, TORCH_BACKEND_GROUP
 from .errors import (
@@ -15,6 +16,7 @@ from .errors import (
     BackendUnavailable,
     DuplicateBackend,
     HookError,
+    LeftToEager,
     OptionError,
     OptionTypeError,
     PluginError,
@@ -53,6 +55,7 @@ __all__ = [
     "DuplicateBackend",
     "GraphCompiler",
     "HookError",
+    "LeftToEager",
     "NoOptions",
     "OptionError",
     "OptionTypeError",
@@ -68,6 +71,7 @@ __all__ = [
     "UnsupportedGraph",
     "aot_compile",
     "as_torch_backend",
+    "beyond_aot",
     "boxed",
     "boxed_compiler",
     "compile_context",

@@ -10,11 +10,15 @@ from typing import Any, Literal, TypeAlias
 
 from torch import fx
 
+from .aot_limits import beyond_aot
+from .errors import LeftToEager
 from .protocol import CompiledGraph, GraphCompiler
 from .torch_compat import (
+    DATA_DEPENDENT_ERRORS,
     FakeTensorMode,
     aot_module_simplified,
     as_fake,
+    asks_for_another_try,
     core_aten_decompositions,
     fake_mode_of,
     is_boxed,
@@ -61,21 +65,66 @@ def aot_compile(
 
     Raises:
         ValueError: An unknown name for `partition`.
+        LeftToEager: AOTAutograd can't do this graph as eager does.
     """
+    partition_function = _partition_function(partition)
+    compilers = _Compilers()
     with compile_context(example_inputs) as fake_mode:
         inputs = [as_fake(fake_mode, value) for value in example_inputs]
-        complete, count = with_unused_results(graph, inputs, fake_mode)
-        compiled: CompiledGraph = aot_module_simplified(
-            complete,
-            inputs,
-            fw_compiler=boxed_compiler(fw_compiler),
-            bw_compiler=boxed_compiler(bw_compiler or fw_compiler),
-            inference_compiler=boxed_compiler(inference_compiler or fw_compiler),
-            partition_fn=_partition_function(partition),
-            decompositions=None if decompositions is None else dict(decompositions),
-            keep_inference_input_mutations=keep_inference_input_mutations,
-        )
+        with _limits_told(compilers):
+            reason = beyond_aot(graph, inputs, fake_mode)
+            if reason is not None:
+                raise _left_to_eager(reason)
+            complete, count = with_unused_results(graph, inputs, fake_mode)
+            compiled: CompiledGraph = aot_module_simplified(
+                complete,
+                inputs,
+                fw_compiler=compilers.watched(fw_compiler),
+                bw_compiler=compilers.watched(bw_compiler or fw_compiler),
+                inference_compiler=compilers.watched(inference_compiler or fw_compiler),
+                partition_fn=partition_function,
+                decompositions=None if decompositions is None else dict(decompositions),
+                keep_inference_input_mutations=keep_inference_input_mutations,
+            )
     return compiled if complete is graph else first_results(compiled, count)
+
+
+class _Compilers:
+    """Knows what the backend's own compilers raised: that is no limit of AOTAutograd's."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+
+    def watched(self, compiler: GraphCompiler) -> GraphCompiler:
+        """The compiler, its results boxed and its errors remembered."""
+        compile_boxed = boxed_compiler(compiler)
+
+        def compile_graph(graph: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+            try:
+                return compile_boxed(graph, example_inputs)
+            except Exception as error:
+                self.error = error
+                raise
+
+        return compile_graph
+
+
+@contextlib.contextmanager
+def _limits_told(compilers: _Compilers) -> Iterator[None]:
+    """Have what AOTAutograd raises leave the graph to eager: it ran on fakes before, so nothing is wrong with it."""
+    try:
+        yield
+    except LeftToEager:
+        raise
+    except Exception as error:
+        if compilers.error is not None or isinstance(error, DATA_DEPENDENT_ERRORS) or asks_for_another_try(error):
+            raise
+        lines = str(error).splitlines() or [""]
+        raise _left_to_eager(f"{type(error).__name__}: {lines[0]}") from error
+
+
+def _left_to_eager(reason: str) -> LeftToEager:
+    return LeftToEager(f"AOTAutograd can't do this graph as eager does: {reason}", reason=reason)
 
 
 def _partition_function(partition: Partition) -> Callable[..., Any]:

@@ -104,5 +104,9 @@ class UnsupportedGraph(PluginError, NotImplementedError):
         self.reason = reason
 
 
+class LeftToEager(UnsupportedGraph):
+    """Raised by a backend that can't do a graph as eager does, and asks that the graph itself run, which is exact."""
+
+
 class BackendResourceError(PluginError, RuntimeError):
     """Raised by a backend that ran out of something or met a passing failure: trying again may work."""

@@ -12,16 +12,28 @@ import torch
 from torch import fx
 from torch._decomp import core_aten_decompositions
 from torch._guards import TracingContext, detect_fake_mode, tracing
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    GuardOnDataDependentSymNode,
+    ShapeEnv,
+    StatelessSymbolicContext,
+)
 from torch.fx.graph import _BoxedCodeGen
 
 __all__ = [
+    "DATA_DEPENDENT_ERRORS",
     "TORCH_VERSION",
     "FakeTensorMode",
     "aot_module_simplified",
     "as_fake",
     "as_symbolic",
+    "asks_for_another_try",
     "core_aten_decompositions",
     "fake_mode_of",
     "inductor_backend",
@@ -37,8 +49,20 @@ __all__ = [
     "use_boxed_calls",
 ]
 
+DATA_DEPENDENT_ERRORS: tuple[type[BaseException], ...] = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    GuardOnDataDependentSymNode,
+)
+"""What fake tensors raise when an operation needs the values they do not have."""
+_RESTARTS = frozenset({"RestartAnalysis", "TensorifyScalarRestartAnalysis"})
 TORCH_VERSION: Final = str(torch.__version__)
 """The version of the torch that is installed."""
+
+
+def asks_for_another_try(error: BaseException) -> bool:
+    """Whether torch's compilers ask for the program to be captured anew, with other things symbolic."""
+    return not _RESTARTS.isdisjoint(kind.__name__ for kind in type(error).__mro__)
 
 
 def new_fake_mode() -> FakeTensorMode:

@@ -6,6 +6,7 @@ removed those that can do neither; AOTAutograd takes out the rest as well, unles
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -35,7 +36,7 @@ def with_unused_results(
     results = output.args[0]
     if all(node.users for node in graph.graph.nodes if node.op in _CALLS) or not isinstance(results, (tuple, list)):
         return graph, 0
-    kept = _unused(graph, _values(graph, example_inputs, fake_mode))
+    kept = _unused(graph, values_of_nodes(graph, fresh_inputs(example_inputs, fake_mode), fake_mode))
     if not kept:
         return graph, len(results)
     names = {node.name: path for node, path in kept}
@@ -71,31 +72,31 @@ def _unused(graph: fx.GraphModule, values: Mapping[fx.Node, Any]) -> list[tuple[
     A node stays that leads to an output, and one that writes to memory which is read later, or comes from outside.
     """
     used: set[fx.Node] = set()
-    storages = {key for node in graph.graph.nodes if node.op == "placeholder" for key in _storages(values.get(node))}
+    storages = {key for node in graph.graph.nodes if node.op == "placeholder" for key in storages_of(values.get(node))}
     kept = []
     for node in reversed(graph.graph.nodes):
         if node.op not in _CALLS:
             stays = node.op == "output"
         else:
-            stays = node in used or not storages.isdisjoint(_storages(values.get(node)))
+            stays = node in used or not storages.isdisjoint(storages_of(values.get(node)))
             path = None if stays else _first_tensor(values.get(node))
             if path is not None:
                 kept.append((node, path))
                 stays = True
         if stays:
             used.update(node.all_input_nodes)
-            storages.update(key for argument in node.all_input_nodes for key in _storages(values.get(argument)))
+            storages.update(key for argument in node.all_input_nodes for key in storages_of(values.get(argument)))
     return kept
 
 
-def _storages(value: Any) -> Iterator[int]:
+def storages_of(value: Any) -> Iterator[int]:
     """What identifies the memory of the tensors in a value."""
     if isinstance(value, torch.Tensor):
         if value.layout is torch.strided:
             yield value.untyped_storage()._cdata
     elif isinstance(value, (tuple, list)):
         for item in value:
-            yield from _storages(item)
+            yield from storages_of(item)
 
 
 def _first_tensor(value: Any) -> tuple[int, ...] | None:
@@ -110,13 +111,24 @@ def _first_tensor(value: Any) -> tuple[int, ...] | None:
     return None
 
 
-def _values(graph: fx.GraphModule, example_inputs: Sequence[Any], fake_mode: FakeTensorMode) -> Mapping[fx.Node, Any]:
-    """A fake value for each node, from a run on copies of the inputs: what capture noted may have changed since."""
+def values_of_nodes(
+    graph: fx.GraphModule,
+    inputs: Sequence[Any],
+    fake_mode: FakeTensorMode,
+    watching: contextlib.AbstractContextManager[Any] | None = None,
+) -> Mapping[fx.Node, Any]:
+    """A fake value for each node, from a run on these inputs, which the graph may write to; `watching` is around it."""
     run = _Noting(graph, fake_mode)
-    with fake_mode:
-        run.run(*[_fresh(value) for value in example_inputs])
+    with fake_mode, watching or contextlib.nullcontext():
+        run.run(*inputs)
     forget_fresh_symbols(fake_mode)
     return run.values
+
+
+def fresh_inputs(example_inputs: Sequence[Any], fake_mode: FakeTensorMode) -> list[Any]:
+    """Copies of the inputs, as fakes; what capture noted may have changed since."""
+    with fake_mode:
+        return [_fresh(value) for value in example_inputs]
 
 
 def _fresh(value: Any) -> Any:

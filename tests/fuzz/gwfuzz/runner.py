@@ -48,6 +48,8 @@ class Report:
     breaks: list[str] = field(default_factory=list)
     raised: int = 0
     calls: int = 0
+    left_to_eager: list[str] = field(default_factory=list)
+    """Why graphs were left to eager by the backend, which is exact and told by an event."""
     lost_effects: int = 0
     """Calls that lost effects because a graph failed after it wrote to inputs: told by an event, and not compared."""
 
@@ -116,7 +118,7 @@ def check(source: str, backend: str = "eager", calls: tuple[int, ...] = (0, 0, 1
     filename = f"<fuzz {next(_numbers)}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     report = Report()
-    kinds = (events.GraphCaptured, events.GraphBroke, events.InternalErrorCaught)
+    kinds = (events.GraphCaptured, events.GraphBroke, events.GraphLeftToEager, events.InternalErrorCaught)
     try:
         with config.patch(raise_internal_errors=True), events.collected(*kinds) as found:
             report.difference = _compare(source, filename, backend, calls, report)
@@ -129,6 +131,8 @@ def check(source: str, backend: str = "eager", calls: tuple[int, ...] = (0, 0, 1
             report.ops += event.op_count
         elif isinstance(event, events.GraphBroke):
             report.breaks.append(event.gw_id)
+        elif isinstance(event, events.GraphLeftToEager):
+            report.left_to_eager.append(str(event.error))
         elif report.difference is None or "InternalError" not in report.difference:
             report.difference = f"internal error: {event.error!r}"
     return report

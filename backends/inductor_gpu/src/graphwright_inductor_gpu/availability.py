@@ -32,9 +32,9 @@ def _missing_compiler() -> Unavailable | None:
     name = compiler_name()
     if shutil.which(name) is not None or os.environ.get("TORCH_INDUCTOR_INSTALL_GXX"):
         return None
-    where = "which the environment variable CXX names, " if os.environ.get("CXX") else ""
+    where = ", which the environment variable CXX names," if os.environ.get("CXX") else ""
     return Unavailable(
-        f"no C++ compiler: {name!r}, {where}is not on the PATH",
+        f"no C++ compiler: {name!r}{where} is not on the PATH",
         "Install one (Debian and Ubuntu: `apt install g++`; Fedora: `dnf install gcc-c++`; conda: `conda install gxx`; "
         "macOS: `xcode-select --install`), or set CXX to the one to use.",
     )

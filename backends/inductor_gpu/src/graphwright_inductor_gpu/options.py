@@ -23,7 +23,7 @@ _OWN: Final = {
 
 @dataclass(frozen=True)
 class InductorOptions:
-    """How Inductor compiles graphs. None leaves a choice to Inductor's own setting, which its environment variables change."""
+    """How Inductor compiles graphs. None leaves a choice to Inductor's own setting, which the environment can set."""
 
     fallback_random: bool = True
     """Draw random numbers with eager's kernels, so that a seed gives the same numbers as in eager. False lets Inductor
@@ -46,8 +46,8 @@ class InductorOptions:
     def __post_init__(self) -> None:
         if self.freezing:
             raise ValueError(
-                "freezing=True makes constants of the weights, which is right only while a guard watches that they stay "
-                "as they are; the plugin contract offers backends no such guard yet. Leave the option out"
+                "freezing=True makes constants of the weights, which is right only while a guard watches that they "
+                "stay as they are; the plugin contract offers backends no such guard yet. Leave the option out"
             )
         if self.config:
             _check_config(self.config)

@@ -6,17 +6,26 @@ Tried with torch 2.13 only. When a torch release moves a name, this is the file 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, cast
 
-import torch
 from torch import fx
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 
-__all__ = ["FakeTensorMode", "collecting_output_code", "compile_fx", "inductor_option_names", "scalar_holder"]
+__all__ = [
+    "FakeTensorMode",
+    "GuardOnDataDependentSymNode",
+    "collecting_output_code",
+    "compile_fx",
+    "floats_in_tensors",
+    "inductor_option_names",
+]
 
 _collector: Final[ContextVar[Callable[[str], None] | None]] = ContextVar("graphwright_output_code", default=None)
 
@@ -83,14 +92,27 @@ def _watch_output_code() -> None:
     lowering.save_output_code = staticmethod(save)
 
 
-def scalar_holder(fake_mode: FakeTensorMode, number: torch.SymFloat) -> torch.Tensor:
-    """A fake tensor without dimensions whose item is a symbolic float."""
-    with fake_mode:
-        holder = torch.empty((), dtype=torch.float64)
-    if not isinstance(holder, FakeTensor):
-        raise TypeError(f"a fake mode made a {type(holder).__name__}")
-    holder.item_memo = number  # type: ignore[assignment]  # a descriptor, which takes what it gives
-    return holder
+@contextlib.contextmanager
+def floats_in_tensors(fake_mode: FakeTensorMode) -> Iterator[None]:
+    """Let a graph read floats from fake tensors, each as a symbol that stands for whatever it will be.
+
+    Where the caller's shape environment has symbols for floats, torch would ask Dynamo to begin again without them.
+    Here no graph has such a symbol any more, so torch is told that they are constants.
+    """
+    env = fake_mode.shape_env
+    names = {str(symbol) for symbol in env.backed_var_to_val if symbol_is_type(symbol, SymT.FLOAT)} if env else set()
+    if env is None or not names:
+        yield
+        return
+    constants: set[str] = _import_late("torch._dynamo.symbolic_convert").TensorifyState.force_specializations
+    added, settings = names - constants, env.settings
+    constants.update(added)
+    env.settings = dataclasses.replace(settings, allow_scalar_outputs=True)
+    try:
+        yield
+    finally:
+        env.settings = settings
+        constants.difference_update(added)
 
 
 def _import_late(module: str) -> Any:

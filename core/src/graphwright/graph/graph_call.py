@@ -76,6 +76,15 @@ def call_backend(backend: CompilingBackend, graph: FinishedGraph, context: Traci
     return restoring_state(compiled) if graph.changes_state else compiled
 
 
+def graph_itself(graph: FinishedGraph) -> GraphFunction:
+    """The graph as a function, run in eager call by call."""
+    module = graph.module
+    if module is None:
+        raise ValueError(f"graph {graph.name} computes nothing; there is nothing to run")
+    forward: GraphFunction = module.forward
+    return restoring_state(forward) if graph.changes_state else forward
+
+
 def _examples_for(backend: CompilingBackend, graph: FinishedGraph) -> Sequence[Any]:
     """Fakes; or the real inputs for a plain callable, which may run the graph on them, as under `torch.compile`.
 

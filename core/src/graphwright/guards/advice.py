@@ -35,6 +35,12 @@ _FUNCTION = (
 _OBJECT = "an object is another at each call: use the same one, or pass what is needed of it"
 
 
+OBJECTS_GONE = GuardFailure(
+    "identity", "", "every entry was made for a function, class or object that is gone by now", advice=_FUNCTION
+)
+"""Why a function without entries is captured once more."""
+
+
 @dataclass(frozen=True)
 class ShapeRules:
     """How the sizes and numbers of the function at hand are treated."""
@@ -45,6 +51,8 @@ class ShapeRules:
     """Whether what varies becomes a symbol."""
     fixed: Mapping[str, str] = field(default_factory=dict)
     """Sizes and numbers that the program asked for, each with where it did."""
+    floats_vary: bool = True
+    """Whether the backend can do with floats that vary."""
 
 
 def advised(failure: GuardFailure, rules: ShapeRules) -> GuardFailure:
@@ -102,6 +110,7 @@ def _of_value(failure: GuardFailure, rules: ShapeRules) -> str:
             f"each value of {failure.source} is captured by itself: keep it to a few, do outside of the function what "
             "depends on it, or make it a constant"
         )
-    if rules.automatic and rules.dynamic is None:
+    may_vary = rules.floats_vary or type(failure.actual) is not float
+    if rules.automatic and rules.dynamic is None and may_vary:
         return f"the number varies from now on; a tensor as {failure.source}, or dynamic=True, saves this recompile"
     return f"each value of {failure.source} is captured by itself: pass it as a tensor, or make it a constant"

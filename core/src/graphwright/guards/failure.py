@@ -28,6 +28,14 @@ class GuardFailure:
     advice: str = ""
     """What to do so that this does not cost another capture; empty where nothing need be done."""
 
+    @property
+    def condition(self) -> str:
+        """What had to hold, as the text of an expression where it is one."""
+        if not self.text.startswith("tensor '"):
+            return self.text.partition(", actual ")[0]
+        place = self.source if self.source.endswith(")") else f"{self.source}.{self.kind.replace(' ', '_')}"
+        return f"{place} == {self.expected}"
+
     def __str__(self) -> str:
         return self.text
 

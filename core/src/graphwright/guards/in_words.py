@@ -7,8 +7,8 @@ import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
-from typing import Any, TypeAlias
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any, TypeAlias, cast
 
 import torch
 
@@ -22,7 +22,10 @@ Miss: TypeAlias = tuple[Any, Any, Any]
 """What `_native.GuardTree.why_not` gives."""
 
 _LIMIT = 200
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.layout, enum.Enum)
+_PLAIN = frozenset(
+    {bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format}
+)
+"""Types, not those derived from them, whose `repr` runs no code of the program's."""
 _CONTAINERS: tuple[Any, ...] = (tuple, list, dict, str, set, frozenset, bytes, bytearray, deque)
 _DIFFERENCE = re.compile(
     r"(?P<what>.*?) mismatch(?: at index (?P<at>\d+))?: expected (?P<expected>.*), actual (?P<actual>.*)"
@@ -84,16 +87,21 @@ def in_words(miss: Miss, names: FrameNames) -> GuardFailure:
 
 def _label(value: object) -> str:
     """An object in a few words, without running code of the program's."""
-    if isinstance(value, MethodType):
-        return f"the method {value.__qualname__}"
-    code = getattr(value, "__code__", None) if isinstance(value, FunctionType) else None
-    if isinstance(value, FunctionType) and isinstance(code, CodeType):
-        return f"the function {value.__qualname__} at {code.co_filename}:{code.co_firstlineno}"
-    if isinstance(value, BuiltinFunctionType):
-        return f"the builtin function {value.__name__}"
-    if isinstance(value, type):
-        return f"the class {value.__qualname__}"
-    return _shown(value) if isinstance(value, _PLAIN) else f"an object of {type(value).__qualname__}"
+    kind = type(value)
+    if kind is MethodType:
+        function = cast(MethodType, value).__func__
+        return f"the method {function.__qualname__ if type(function) is FunctionType else _label(function)}"
+    if kind is FunctionType:
+        function = cast(FunctionType, value)
+        code = function.__code__
+        return f"the function {function.__qualname__} at {code.co_filename}:{code.co_firstlineno}"
+    if kind is BuiltinFunctionType:
+        return f"the builtin function {cast(BuiltinFunctionType, value).__name__}"
+    if issubclass(kind, type):
+        return f"the class {cast(type, value).__qualname__}"
+    if issubclass(kind, enum.Enum):
+        return f"{kind.__qualname__}.{object.__getattribute__(value, '_name_')}"
+    return _shown(value) if _is_plain(value) else f"an object of {kind.__qualname__}"
 
 
 def _shown(value: object) -> str:
@@ -102,9 +110,9 @@ def _shown(value: object) -> str:
 
 
 def _is_plain(value: object) -> bool:
-    if isinstance(value, (list, tuple)):
-        return all(map(_is_plain, value))
-    return isinstance(value, _PLAIN)
+    if type(value) in (list, tuple):
+        return all(map(_is_plain, cast("list[object]", value)))
+    return type(value) in _PLAIN
 
 
 def _data(value: object) -> object:
@@ -137,7 +145,7 @@ def _identity(source: str, expected: object, found: object) -> GuardFailure:
 
 
 def _length(source: str, expected: object, found: object) -> GuardFailure:
-    base = next((c for c in _CONTAINERS if isinstance(found, c)), None)
+    base = next((c for c in _CONTAINERS if issubclass(type(found), c)), None)
     actual = base.__len__(found) if base is not None else _label(found)
     return _condition("length", f"len({source})", f"len({source}) == {expected}", expected, actual)
 
@@ -145,10 +153,10 @@ def _length(source: str, expected: object, found: object) -> GuardFailure:
 def _keys(source: str, expected: Any, found: object) -> GuardFailure:
     keys = list(map(_data, expected))
     actual: object = _label(found)
-    if isinstance(found, dict):
-        actual = list(map(_data, dict.keys(found)))
-    elif isinstance(found, (set, frozenset)):
-        actual = list(map(_data, type(found).__iter__(found) if type(found) in (set, frozenset) else ()))
+    if issubclass(type(found), dict):
+        actual = list(map(_data, dict.keys(cast("dict[object, object]", found))))
+    elif type(found) in (set, frozenset):  # not a subclass, whose order its own code may decide
+        actual = list(map(_data, iter(cast("set[object]", found))))
     return _condition("keys", source, f"list({source}) == {_shown(keys)}", keys, actual)
 
 
@@ -252,7 +260,7 @@ def _distinct(spec: Any, sources: list[str], found: Any) -> GuardFailure:
 
 def _storages(spec: Any, sources: list[str], found: Any) -> GuardFailure:
     groups = spec[2]
-    memory = [read_storage(value) if isinstance(value, torch.Tensor) else 0 for value in found or ()]
+    memory = [read_storage(value) if issubclass(type(value), torch.Tensor) else 0 for value in found or ()]
     for j in range(len(memory)):
         for i in range(j):
             shared, was = memory[i] == memory[j] and memory[i] != 0, groups[i] == groups[j]
@@ -277,7 +285,7 @@ def _shape(spec: Any, sources: list[str], found: Any) -> GuardFailure:
 
 
 def _number_at(kind: str, value: Any, index: int) -> object:
-    if not isinstance(value, torch.Tensor):
+    if not issubclass(type(value), torch.Tensor):
         return _data(value)
     with DisableTorchFunction():
         if kind == "size":

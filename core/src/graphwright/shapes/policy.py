@@ -91,14 +91,15 @@ class ShapePolicy:
         return TensorPlan(kinds, required, dim_ranges(tensor))
 
     def number_varies(self, source: Source, value: float) -> bool:
-        """Whether a number from outside is to be a symbol. 0 and 1 never are: too much depends on them."""
+        """Whether a number from outside is to be a symbol.
+
+        0 and 1 are only where the number has been another: too much depends on them, flags among others.
+        """
         if type(value) is float and self._seen.floats_are_fixed:
             return False
         if self._automatic:
-            varies = self._seen.varies(str(source), value)
-        else:
-            varies = bool(self._dynamic) and _is_argument(source)
-        return varies and value not in (0, 1)
+            return self._seen.varies(str(source), value)
+        return bool(self._dynamic) and value not in (0, 1) and _is_argument(source)
 
 
 def _kind(dim: int, varying: frozenset[int], unbacked: frozenset[int]) -> DimKind:

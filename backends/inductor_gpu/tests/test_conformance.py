@@ -1,0 +1,46 @@
+"""The conformance kit on `inductor_gpu`. Every program costs a kernel: see the tox environment for this backend."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphwright_plugins import testing
+
+pytestmark = [
+    pytest.mark.slow,
+    # Inductor says that complex numbers are left to eager's kernels, and torch's own modules use what is deprecated.
+    pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex:UserWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch"),
+]
+
+
+class TestForward(testing.ForwardTests):
+    """See the base class."""
+
+
+class TestTraining(testing.TrainingTests):
+    """See the base class."""
+
+
+class TestMutation(testing.MutationTests):
+    """See the base class."""
+
+
+class TestAliasing(testing.AliasingTests):
+    """See the base class."""
+
+
+class TestDynamicShapes(testing.DynamicShapeTests):
+    """See the base class."""
+
+
+class TestRandom(testing.RandomTests):
+    """See the base class."""
+
+
+class TestContract(testing.ContractTests):
+    """See the base class."""
+
+
+class TestErrors(testing.ErrorTests):
+    """See the base class."""

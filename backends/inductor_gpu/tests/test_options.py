@@ -1,0 +1,115 @@
+"""Options, modes, and what `available()` says is missing; nothing is compiled here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from graphwright_inductor_gpu import MODES, InductorOptions, availability, inductor_gpu
+from graphwright_inductor_gpu.options import to_config
+from graphwright_plugins import (
+    BackendUnavailable,
+    OptionError,
+    OptionTypeError,
+    UnknownMode,
+    UnknownOption,
+    list_backends,
+    resolve_backend,
+)
+
+
+def test_it_is_found_by_its_entry_point() -> None:
+    (info,) = [info for info in list_backends() if info.distribution == "graphwright-inductor-gpu"]
+    assert (info.name, info.error) == ("inductor_gpu", None)
+    assert resolve_backend("inductor_gpu").backend is inductor_gpu
+
+
+def test_defaults_leave_all_but_random_numbers_to_inductor() -> None:
+    assert to_config(InductorOptions()) == {"fallback_random": True}
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("default", {}),
+        ("reduce-overhead", {"triton.cudagraphs": True}),
+        ("max-autotune", {"max_autotune": True, "triton.cudagraphs": True, "coordinate_descent_tuning": True}),
+        ("max-autotune-no-cudagraphs", {"max_autotune": True, "coordinate_descent_tuning": True}),
+    ],
+)
+def test_modes_are_those_of_torch(mode: str, expected: dict[str, Any]) -> None:
+    options = resolve_backend("inductor_gpu", mode=mode).options
+    assert to_config(options) == {"fallback_random": True, **expected}
+    assert torch._inductor.list_mode_options(mode) == expected
+    assert set(MODES) == set(torch._inductor.list_mode_options()) - {"lite"}
+
+
+def test_options_win_over_the_mode() -> None:
+    options = resolve_backend("inductor_gpu", {"cudagraphs": False}, mode="max-autotune").options
+    assert to_config(options)["triton.cudagraphs"] is False
+    assert to_config(options)["max_autotune"] is True
+
+
+def test_any_setting_of_inductor_may_be_given() -> None:
+    options = resolve_backend("inductor_gpu", {"config": {"max_fusion_size": 8, "cpp.simdlen": 1}}).options
+    assert to_config(options) == {"fallback_random": True, "max_fusion_size": 8, "cpp.simdlen": 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"max_autotun": True}, UnknownOption, "Did you mean 'max_autotune'"),
+        ({"max_autotune": "yes"}, OptionTypeError, "must be bool or None, not 'yes'"),
+        ({"fallback_random": None}, OptionTypeError, "must be bool"),
+        ({"freezing": True}, OptionError, "no such guard yet"),
+        ({"config": {"max_fusion_sise": 8}}, OptionError, "Did you mean 'max_fusion_size'"),
+        ({"config": {"triton.cudagraphs": True}}, OptionError, r"write {'cudagraphs': \.\.\.}"),
+        ({"config": {"freezing": True}}, OptionError, r"write {'freezing': \.\.\.}"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        resolve_backend("inductor_gpu", options)
+
+
+def test_an_unknown_mode_is_refused() -> None:
+    with pytest.raises(UnknownMode, match="Did you mean 'max-autotune'"):
+        resolve_backend("inductor_gpu", mode="max_autotune")
+
+
+# ------------------------------------------------------------------ what is missing
+
+
+def test_it_can_work_here() -> None:
+    assert inductor_gpu.available() is None
+
+
+def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(BackendUnavailable, match=r"'no-such-compiler', which .* CXX names.*apt install g\+\+"):
+        resolve_backend("inductor_gpu")
+    monkeypatch.delenv("CXX")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(BackendUnavailable, match=r"'g\+\+' is not on the PATH"):
+        resolve_backend("inductor_gpu")
+
+
+def test_missing_headers_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(availability.sysconfig, "get_path", lambda name: str(tmp_path))
+    with pytest.raises(BackendUnavailable, match=r"Python\.h.*python3-dev"):
+        resolve_backend("inductor_gpu")
+
+
+def test_triton_is_needed_with_a_gpu_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(availability.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(torch.version, "cuda", "12.8")
+    for has_driver in (False, True):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda answer=has_driver: answer)
+        missing = inductor_gpu.available()
+        assert (missing is not None) is has_driver
+    assert missing is not None
+    assert "triton" in missing.reason
+    assert "pip install triton" in missing.remedy

@@ -1,0 +1,339 @@
+"""Programs at the limits of AOTAutograd give with `aot_eager` what they give in eager; those beyond are left to it.
+
+Each program writes to inputs, or returns views of them, where inputs share memory, have gradients or not, are leaves or
+views. Results, gradients, memory shared, and what later writes do to each are compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import graphwright
+from graphwright import events
+from graphwright.likeness import Likeness
+
+pytestmark = pytest.mark.e2e
+
+Tensors = tuple[torch.Tensor, ...]
+AOT = "aot_eager"
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    yield
+    graphwright.reset()
+
+
+# ------------------------------------------------------------------ inputs: leaves, and what the program is given
+
+
+def plain() -> tuple[Tensors, Tensors]:
+    x = torch.arange(6.0).reshape(2, 3) / 4
+    return (x,), (x, torch.cos(x))
+
+
+def view_of_the_other() -> tuple[Tensors, Tensors]:
+    x = torch.arange(6.0).reshape(2, 3) / 4
+    return (x,), (x, x[0])
+
+
+def views_that_overlap() -> tuple[Tensors, Tensors]:
+    x = torch.arange(6.0) / 4
+    return (x,), (x[:4], x[2:])
+
+
+def views_side_by_side() -> tuple[Tensors, Tensors]:
+    x = torch.arange(6.0) / 4
+    return (x,), (x[:3], x[3:])
+
+
+def leaf() -> tuple[Tensors, Tensors]:
+    x = (torch.arange(6.0).reshape(2, 3) / 4).requires_grad_()
+    return (x,), (x, torch.cos(x.detach()))
+
+
+def leaf_and_its_view() -> tuple[Tensors, Tensors]:
+    x = (torch.arange(6.0).reshape(2, 3) / 4).requires_grad_()
+    return (x,), (x, x.view(-1)[1:4])
+
+
+def views_of_a_leaf() -> tuple[Tensors, Tensors]:
+    x = (torch.arange(6.0).reshape(2, 3) / 4).requires_grad_()
+    return (x,), (x[:1], x[:1])
+
+
+def detached_from_the_other() -> tuple[Tensors, Tensors]:
+    x = (torch.arange(6.0).reshape(2, 3) / 4).requires_grad_()
+    inner = x * 2
+    return (x,), (inner, inner.detach())
+
+
+def computed_and_its_view() -> tuple[Tensors, Tensors]:
+    x = (torch.arange(6.0).reshape(2, 3) / 4).requires_grad_()
+    inner = x * 2
+    return (x,), (inner, inner.view(-1)[1:4])
+
+
+def views_of_the_computed() -> tuple[Tensors, Tensors]:
+    x = (torch.arange(6.0).reshape(2, 3) / 4).requires_grad_()
+    inner = x * 2
+    return (x,), (inner[:1], inner.t()[:, 1:])
+
+
+def view_of_the_computed() -> tuple[Tensors, Tensors]:
+    x = (torch.arange(6.0).reshape(2, 3) / 4).requires_grad_()
+    inner = x * 2
+    return (x,), (inner[:1], torch.cos(x.detach()[:1]))
+
+
+def unwritten_without_gradient() -> tuple[Tensors, Tensors]:
+    x = (torch.arange(6.0).reshape(2, 3) / 4).requires_grad_()
+    return (x,), (torch.cos(x.detach()), x * 2)
+
+
+INPUTS = (
+    plain, view_of_the_other, views_that_overlap, views_side_by_side, leaf, leaf_and_its_view, views_of_a_leaf,
+    detached_from_the_other, computed_and_its_view, views_of_the_computed, view_of_the_computed,
+    unwritten_without_gradient,
+)  # fmt: skip
+
+# ------------------------------------------------------------------ programs
+
+
+def writes_and_reads_the_other(x, y):
+    x.mul_(3)
+    return (y * 2).sum(), x.exp()
+
+
+def writes_and_returns_views(x, y):
+    x -= 2
+    return y[0:1], x.view(-1)[:2]
+
+
+def writes_through_a_view(x, y):
+    x.view(-1)[:2].add_(1)
+    return (x * y.sum(),)
+
+
+def writes_without_gradients(x, y):
+    with torch.no_grad():
+        x.zero_()
+    return x * 2, y + 1
+
+
+def writes_with_and_without_gradients(x, y):
+    with torch.no_grad():
+        x.add_(1)
+    x.mul_(y.sum())
+    return (x.sin(),)
+
+
+def writes_to_the_detached(x, y):
+    x.detach().mul_(2)
+    return (x * y.sum(),)
+
+
+def writes_to_both(x, y):
+    x.add_(1)
+    y.mul_(2)
+    return x.sum() + y.sum(), y
+
+
+def writes_nothing_alone(x, y):
+    x.copy_(x.detach() + 1)
+
+
+def returns_detached(x, y):
+    x.mul_(2)
+    return x.detach(), y.float().detach()
+
+
+def returns_views_only(x, y):
+    return x.view(-1)[1:], y.t() if y.dim() > 1 else y[:1], x
+
+
+def returns_views_made_without_gradients(x, y):
+    with torch.no_grad():
+        seen = x.view(-1)
+        return seen, y[:1], seen + 1
+
+
+def returns_views_of_a_result_made_without_gradients(x, y):
+    z = x * 2
+    with torch.no_grad():
+        seen = z.view(-1)
+    return z, seen, y
+
+
+def writes_to_views_made_without_gradients(x, y):
+    with torch.no_grad():
+        x.view(-1)[:2].add_(y.sum())
+    return (x * 2,)
+
+
+def returns_a_result_and_its_views(x, y):
+    z = x * y.sum()
+    z[:1].add_(1)
+    return z, z[:1], z.view(-1), z.detach()
+
+
+def splits_and_writes(x, y):
+    first = x.split(1)[0]
+    first.mul_(2)
+    return first, y.sum() + x.sum()
+
+
+def changes_the_layout(x, y):
+    x.unsqueeze_(0)
+    return x + 1, y.sum()
+
+
+def fills_from_the_other(x, y):
+    x[:1] = y.sum()
+    return (x[:1] * 2,)
+
+
+def asks_for_gradients(x, y):
+    z = x.detach().requires_grad_()
+    return z * 2, z, y
+
+
+PROGRAMS = (
+    writes_and_reads_the_other, writes_and_returns_views, writes_through_a_view, writes_without_gradients,
+    writes_with_and_without_gradients, writes_to_the_detached, writes_to_both, writes_nothing_alone, returns_detached,
+    returns_views_only, returns_views_made_without_gradients, returns_views_of_a_result_made_without_gradients,
+    writes_to_views_made_without_gradients, returns_a_result_and_its_views, splits_and_writes,
+    changes_the_layout, fills_from_the_other, asks_for_gradients,
+)  # fmt: skip
+
+# ------------------------------------------------------------------ what becomes of them
+
+
+def has_history(tensor: torch.Tensor) -> bool:
+    return tensor.requires_grad and (tensor.is_leaf or tensor.grad_fn is not None)
+
+
+def backward(results: Any) -> str:
+    try:
+        sums = [result.sum() for result in results or () if has_history(result)]
+        if sums:
+            torch.autograd.backward(sums)
+    except RuntimeError as error:
+        return str(error)[:60]
+    return "done"
+
+
+def shared_memory(tensors: Tensors) -> list[tuple[int, int]]:
+    storages = [t.untyped_storage().data_ptr() for t in tensors]
+    return [(i, j) for i, j in itertools.combinations(range(len(storages)), 2) if storages[i] == storages[j]]
+
+
+def facts(tensors: Tensors) -> list[tuple[Any, ...]]:
+    return [(t.requires_grad, t.is_leaf, t._is_view(), t._base is not None, t.stride()) for t in tensors]
+
+
+def numbers(tensors: Tensors) -> list[Any]:
+    with torch.no_grad():
+        return [t.tolist() for t in tensors]
+
+
+def aftermath(program: Callable[..., Any], make: Callable[[], tuple[Tensors, Tensors]], written: int | None) -> Any:
+    """What a call does, and what a write to one of its results or inputs does afterwards."""
+    leaves, inputs = make()
+    try:
+        results = program(*inputs)
+    except RuntimeError as error:
+        return re.sub(r"of \w+ is a view .*", "of a view", str(error)), []
+    everything = (*leaves, *inputs, *(results or ()))
+    noted = [facts(everything), shared_memory(everything), numbers(everything)]
+    if written is not None and written < len(everything):
+        with contextlib.suppress(RuntimeError):
+            everything[written].mul_(5)
+            noted.append(numbers(everything))
+    return noted, [backward(results), [leaf.grad for leaf in leaves]]
+
+
+def check(program: Callable[..., Any], make: Callable[[], tuple[Tensors, Tensors]]) -> None:
+    compiled = graphwright.compile(program, backend=AOT)
+    leaves, inputs = make()
+    count = len(leaves) + len(inputs)
+    for written in (None, 0, count - 1, count, count + 1, count + 2):
+        want, after = aftermath(program, make, written)
+        got, got_after = aftermath(compiled, make, written)
+        difference = Likeness(1e-6, 1e-6).difference(got, want)
+        # AOTAutograd saves values of its own, so that a write to an input later does not spoil the backward.
+        if difference is None and not (after and "modified by an inplace" in after[0]):
+            difference = Likeness(1e-6, 1e-6).difference(got_after, after)
+        assert difference is None, f"{make.__name__}, with a write to {written}: {difference}"
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_same_as_eager(program):
+    for make in (views_of_a_leaf, computed_and_its_view):
+        check(program, make)
+        graphwright.reset()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", INPUTS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_same_as_eager_with_all_inputs(program, make):
+    check(program, make)
+
+
+# ------------------------------------------------------------------ it says so
+
+LEFT = (
+    (writes_and_returns_views, view_of_the_other, "shares memory"),
+    (writes_without_gradients, views_of_a_leaf, "shares memory"),
+    (writes_through_a_view, detached_from_the_other, "shares memory"),
+    (returns_views_made_without_gradients, leaf, "has no history"),
+)
+KEPT = (
+    (writes_and_returns_views, plain),
+    (writes_to_both, views_side_by_side),
+    (returns_views_only, computed_and_its_view),
+)
+
+
+@pytest.mark.parametrize(("program", "make", "reason"), LEFT)
+def test_graphs_left_to_eager_are_told(program, make, reason, caplog):
+    with events.collected(events.GraphLeftToEager) as left, caplog.at_level(logging.WARNING, "graphwright"):
+        graphwright.compile(program, backend=AOT, fullgraph=True)(*make()[1])
+    (event,) = left
+    assert reason in str(event.error)
+    assert event.backend == AOT
+    assert event.location is not None
+    assert "runs in eager" in caplog.text
+
+
+@pytest.mark.parametrize(("program", "make"), KEPT)
+def test_what_aot_autograd_can_do_is_compiled(program, make):
+    with events.collected(events.GraphLeftToEager) as left:
+        graphwright.compile(program, backend=AOT, fullgraph=True)(*make()[1])
+    assert not left
+
+
+def test_what_aot_autograd_refuses_runs_in_eager():
+    def spoils_its_backward(x, y):
+        z = x * 2
+        result = z.exp()
+        result.add_(1)
+        return result * y
+
+    with events.collected(events.GraphLeftToEager) as left:
+        compiled = graphwright.compile(spoils_its_backward, backend=AOT)
+        for function in (compiled, spoils_its_backward):
+            x = torch.ones(2, requires_grad=True)
+            result = function(x, torch.ones(2))
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                result.sum().backward()
+    assert len(left) == 1

@@ -1,0 +1,150 @@
+"""Whole functions on the backend `inductor_gpu` against eager; few kernels for each test, since they cost seconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import graphwright
+from graphwright import events
+from graphwright.likeness import Likeness
+
+pytest.importorskip("graphwright_inductor_gpu")
+pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")]
+
+CLOSE = Likeness(rtol=1e-5, atol=1e-5)
+
+
+def rand(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def compiled(fn: Any, **arguments: Any) -> Any:
+    return graphwright.compile(fn, backend="inductor_gpu", fullgraph=True, **arguments)
+
+
+def assert_same(actual: Any, expected: Any) -> None:
+    difference = CLOSE.difference(actual, expected, "result")
+    assert difference is None, difference
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(8)
+        self.qkv = nn.Linear(8, 24)
+        self.out = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(self.norm(x)).chunk(3, -1)
+        return x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+
+def check_training(model: nn.Module, other: nn.Module, graphs: int) -> None:
+    """Train a model at lengths 2 to 5, compiled and in eager."""
+    other.load_state_dict(model.state_dict())
+    ours = compiled(model)
+    with events.collected(events.GraphCompiled) as found:
+        for length in range(2, 6):
+            x = rand(2, length, 8, seed=length)
+            actual, expected = ours(x), other(x)
+            assert_same(actual, expected)
+            actual.square().sum().backward()
+            expected.square().sum().backward()
+    assert len(found) == graphs
+    assert_same([p.grad for p in model.parameters()], [p.grad for p in other.parameters()])
+
+
+def perceptron() -> nn.Module:
+    return nn.Sequential(nn.Linear(8, 4), nn.GELU(), nn.Linear(4, 8))
+
+
+@pytest.mark.timeout(300)  # the first graph of a process pays for Inductor's set-up
+def test_training_at_growing_lengths() -> None:
+    check_training(perceptron(), perceptron(), graphs=2)
+
+
+@pytest.mark.slow
+def test_training_of_an_attention_block_at_growing_lengths() -> None:
+    check_training(Attention(), Attention(), graphs=2)
+
+
+def test_it_is_the_default_and_shows_its_code(capsys: pytest.CaptureFixture[str]) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x).sum(-1)
+
+    with graphwright.config.patch(logs="output_code"), events.collected(events.BackendUsed) as used:
+        ours = graphwright.compile(fn)
+        assert_same(ours(rand(3, 4)), fn(rand(3, 4)))
+    assert [event.backend for event in used] == ["inductor_gpu"]
+    error = capsys.readouterr().err
+    assert "[graphwright output_code] forward graph" in error
+    assert "def call(" in error
+
+
+def test_writes_to_inputs_and_views_of_them() -> None:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        x.mul_(2).add_(y)
+        y[0].zero_()
+        return x, x.t(), y[1:], (x + y).view(-1)
+
+    ours = compiled(fn)
+    for seed in range(2):
+        mine, theirs = (
+            (rand(3, 3, seed=seed), rand(3, 3, seed=seed + 5)),
+            (rand(3, 3, seed=seed), rand(3, 3, seed=seed + 5)),
+        )
+        actual, expected = ours(*mine), fn(*theirs)
+        assert_same((actual, mine), (expected, theirs))
+        assert actual[0] is mine[0]
+
+
+def test_dropout_draws_as_eager_does() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        return F.dropout(x, 0.5) * F.dropout(x + 1, 0.1)
+
+    ours, x = compiled(fn), rand(4, 8)
+    for seed in range(2):
+        torch.manual_seed(seed)
+        expected, after = fn(x), torch.rand(1)
+        torch.manual_seed(seed)
+        assert_same(ours(x), expected)
+        assert torch.equal(torch.rand(1), after)
+
+
+def test_floats_that_vary_need_one_kernel() -> None:
+    def fn(x: torch.Tensor, factor: float) -> torch.Tensor:
+        return x * factor + factor / 2
+
+    ours, x = compiled(fn), rand(3, 4)
+    with events.collected(events.GraphCompiled) as graphs:
+        for factor in (0.5, 0.7, -3.25, 1e-30, 7e12):
+            assert_same(ours(x, factor), fn(x, factor))
+    assert len(graphs) == 2
+
+
+def test_a_float_that_decides_is_fixed() -> None:
+    def fn(x: torch.Tensor, p: float) -> torch.Tensor:
+        return F.dropout(x, p)
+
+    ours, x = compiled(fn), rand(4, 8)
+    for p in (0.5, 0.7, 0.25):
+        torch.manual_seed(0)
+        expected = fn(x, p)
+        torch.manual_seed(0)
+        assert_same(ours(x, p), expected)
+
+
+@pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"])
+def test_modes(mode: str) -> None:
+    def fn(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x @ w)
+
+    ours = compiled(fn, mode=mode)
+    for seed in range(2):
+        x, w = rand(4, 8, seed=seed), rand(8, 4, seed=seed)
+        assert_same(ours(x, w), fn(x, w))
