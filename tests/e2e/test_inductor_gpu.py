@@ -139,6 +139,16 @@ def test_a_float_that_decides_is_fixed() -> None:
         assert_same(ours(x, p), expected)
 
 
+def test_an_index_out_of_range_is_told_as_in_eager() -> None:
+    def fn(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        return x[index] * 2
+
+    ours, x = compiled(fn), rand(3)
+    assert_same(ours(x, torch.tensor([0, 2])), fn(x, torch.tensor([0, 2])))
+    with pytest.raises(IndexError):
+        ours(x, torch.tensor([0, 9]))
+
+
 @pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"])
 def test_modes(mode: str) -> None:
     def fn(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.exc import TorchDynamoException
 from torch.nn import functional
 
-from graphwright_inductor_gpu import InductorOptions, inductor_gpu
+from graphwright_inductor_gpu import InductorOptions, inductor_gpu, lowering
 from graphwright_plugins import LeftToEager, listen_to_artifacts, resolve_backend
 from graphwright_plugins.artifacts import _listeners
 from graphwright_plugins.testing import Program, compile_program, trace
+from graphwright_plugins.torch_compat import new_fake_mode
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
 
@@ -101,8 +103,22 @@ def test_a_write_to_one_of_two_inputs_that_overlap_is_left_to_eager() -> None:
         inductor_gpu.compile(trace(change), fakes(program.inputs()), InductorOptions())
 
 
-def fakes(inputs: list[Any]) -> list[Any]:
-    from graphwright_plugins.torch_compat import new_fake_mode
+class _OfInductor(TorchDynamoException):
+    pass
 
+
+@pytest.mark.parametrize(("raised", "expected"), [(RuntimeError, LeftToEager), (_OfInductor, _OfInductor)])
+def test_what_aot_cannot_do_is_left_to_eager_and_faults_of_inductor_are_not(
+    raised: type[Exception], expected: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any) -> Any:
+        raise raised("no way")
+
+    monkeypatch.setattr(lowering, "compile_fx", fail)
+    with pytest.raises(expected, match="no way"):
+        inductor_gpu.compile(trace(lambda x: (x + 1,)), fakes([torch.ones(2)]), InductorOptions())
+
+
+def fakes(inputs: list[Any]) -> list[Any]:
     mode = new_fake_mode()
     return [mode.from_tensor(value, static_shapes=True) for value in inputs]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 
 from graphwright_plugins import testing
+from graphwright_plugins.testing import KnownFailure
 
 pytestmark = [
     pytest.mark.slow,
@@ -44,3 +47,11 @@ class TestContract(testing.ContractTests):
 
 class TestErrors(testing.ErrorTests):
     """See the base class."""
+
+    known_failures: ClassVar = {
+        "test_error_while_running": KnownFailure(
+            "notyet",
+            "a kernel of Inductor's that meets an index out of range raises RuntimeError; Graphwright then runs eager",
+            raises=RuntimeError,
+        )
+    }

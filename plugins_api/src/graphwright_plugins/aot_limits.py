@@ -16,9 +16,8 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from .torch_compat import FakeTensorMode
+from .torch_compat import FakeTensorMode, TorchDispatchMode
 from .unused_results import fresh_inputs, storages_of, values_of_nodes
 
 

@@ -1,5 +1,6 @@
 """From what a user wrote as backend, options and mode to something that compiles graphs."""
 
+import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from types import MethodType
@@ -8,7 +9,7 @@ from typing import Any
 from torch import fx
 
 from .contract import options_type_of, why_not_backend
-from .errors import BackendContractError, BackendUnavailable, UnknownBackend
+from .errors import BackendContractError, BackendUnavailable, LeftToEager, UnknownBackend
 from .loading import BackendRegistry, LoadedBackend, default_registry
 from .options import build_options
 from .protocol import Backend, Capabilities, CompiledGraph, GraphCompiler, HasAvailability, HasModes
@@ -205,7 +206,12 @@ def as_torch_backend(
         mode: str | None = None,
     ) -> Callable[..., Any]:
         chosen = {**defaults, **(options or {})}
-        return resolve_backend(backend, chosen, mode=mode).compile(gm, example_inputs)
+        try:
+            return resolve_backend(backend, chosen, mode=mode).compile(gm, example_inputs)
+        except LeftToEager as error:
+            warnings.warn(f"a graph runs in eager: {error}", stacklevel=2)
+            forward: Callable[..., Any] = gm.forward
+            return forward
 
     defaults = dict(options or {})
     compile_graph.__name__ = backend if isinstance(backend, str) else backend.name

@@ -25,11 +25,13 @@ from torch.fx.experimental.symbolic_shapes import (
     StatelessSymbolicContext,
 )
 from torch.fx.graph import _BoxedCodeGen
+from torch.utils._python_dispatch import TorchDispatchMode
 
 __all__ = [
     "DATA_DEPENDENT_ERRORS",
     "TORCH_VERSION",
     "FakeTensorMode",
+    "TorchDispatchMode",
     "aot_module_simplified",
     "as_fake",
     "as_symbolic",

@@ -15,16 +15,15 @@ from typing import Any, Final, cast
 
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 __all__ = [
     "FakeTensorMode",
-    "GuardOnDataDependentSymNode",
     "collecting_output_code",
     "compile_fx",
     "floats_in_tensors",
     "inductor_option_names",
+    "is_told_by_compiler",
 ]
 
 _collector: Final[ContextVar[Callable[[str], None] | None]] = ContextVar("graphwright_output_code", default=None)
@@ -113,6 +112,11 @@ def floats_in_tensors(fake_mode: FakeTensorMode) -> Iterator[None]:
     finally:
         env.settings = settings
         constants.difference_update(added)
+
+
+def is_told_by_compiler(error: Exception) -> bool:
+    """Whether Inductor, or Dynamo for it, raised an error; AOTAutograd, which lies between, raises any other."""
+    return isinstance(error, _import_late("torch._dynamo.exc").TorchDynamoException)
 
 
 def _import_late(module: str) -> Any:

@@ -1,4 +1,4 @@
-"""Functions that numbers which vary go through: `torch._check` and its kin, `min` and `max`."""
+"""Functions that numbers which vary go through: what checks of torch ask, `min` and `max`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from graphwright.variables.symbolic import SymbolicBoolVariable, symbolic_ints
 
 @handles(expect_true)
 def expect(tx: Tx, args: list[VariableTracker], kwargs: Kwargs) -> VariableTracker:
-    """What `torch._check` asks: known now, or checked by the graph and taken for true until then."""
+    """What a check of torch asks: known now, or checked by the graph and taken for true until then."""
     condition = args[0]
     if not isinstance(condition, SymbolicBoolVariable):
         return tx.wrap(condition.truth(tx))
     output = tx.capture.output
-    output.run_fake(tx, check_condition, condition.number, what="torch._check")
-    text = f"{condition.number} does not hold, which torch._check was told"
+    output.run_fake(tx, check_condition, condition.number, what="a check")
+    text = f"{condition.number} does not hold, though the program checks it"
     output.create_node("call_function", assert_scalar, (graph_argument(condition), text), {}, None)
     return tx.wrap(True)
 

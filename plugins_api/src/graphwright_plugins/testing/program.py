@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from graphwright_plugins.errors import LeftToEager
 from graphwright_plugins.protocol import CompiledGraph
 from graphwright_plugins.resolve import ResolvedBackend
 from graphwright_plugins.torch_compat import FakeTensorMode, as_fake, as_symbolic, new_fake_mode, tracing_context
@@ -59,4 +60,8 @@ def _compile(
     resolved: ResolvedBackend, graph: fx.GraphModule, examples: list[Any], fake_mode: FakeTensorMode
 ) -> CompiledGraph:
     with tracing_context(fake_mode):
-        return resolved.compile(graph, examples)
+        try:
+            return resolved.compile(graph, examples)
+        except LeftToEager:  # as Graphwright does
+            forward: CompiledGraph = graph.forward
+            return forward
