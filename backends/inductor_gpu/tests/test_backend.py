@@ -10,6 +10,7 @@ from torch._dynamo.exc import TorchDynamoException
 from torch.nn import functional
 
 from graphwright_inductor_gpu import InductorOptions, inductor_gpu, lowering
+from graphwright_inductor_gpu.constants import with_constants, without_constants
 from graphwright_plugins import LeftToEager, listen_to_artifacts, resolve_backend
 from graphwright_plugins.artifacts import _listeners
 from graphwright_plugins.testing import Program, compile_program, trace
@@ -101,6 +102,16 @@ def test_a_write_to_one_of_two_inputs_that_overlap_is_left_to_eager() -> None:
     program = Program("overlap", change, lambda: (base[:4], base[2:]))
     with pytest.raises(LeftToEager, match="shares memory"):
         inductor_gpu.compile(trace(change), fakes(program.inputs()), InductorOptions())
+
+
+def test_constants_among_the_outputs_are_put_back() -> None:
+    graph = trace(lambda x: (x + 1, 3, None, 2.5, x * 2, True))
+    computing, results = without_constants(graph)
+    assert results is not None
+    one = torch.ones(1)
+    assert [*map(str, computing(one))] == ["tensor([2.])", "None", "tensor([2.])"]
+    assert [*map(str, with_constants(computing, results)(one))] == [*map(str, graph(one))]
+    assert without_constants(computing) == (computing, None)
 
 
 class _OfInductor(TorchDynamoException):

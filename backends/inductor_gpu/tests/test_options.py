@@ -20,6 +20,8 @@ from graphwright_plugins import (
     resolve_backend,
 )
 
+OURS = {"fallback_random": True, "joint_graph_constant_folding": False}
+
 
 def test_it_is_found_by_its_entry_point() -> None:
     (info,) = [info for info in list_backends() if info.distribution == "graphwright-inductor-gpu"]
@@ -27,8 +29,8 @@ def test_it_is_found_by_its_entry_point() -> None:
     assert resolve_backend("inductor_gpu").backend is inductor_gpu
 
 
-def test_defaults_leave_all_but_random_numbers_to_inductor() -> None:
-    assert to_config(InductorOptions()) == {"fallback_random": True}
+def test_defaults_change_what_would_differ_from_eager_only() -> None:
+    assert to_config(InductorOptions()) == OURS
 
 
 @pytest.mark.parametrize(
@@ -42,7 +44,7 @@ def test_defaults_leave_all_but_random_numbers_to_inductor() -> None:
 )
 def test_modes_are_those_of_torch(mode: str, expected: dict[str, Any]) -> None:
     options = resolve_backend("inductor_gpu", mode=mode).options
-    assert to_config(options) == {"fallback_random": True, **expected}
+    assert to_config(options) == {**OURS, **expected}
     assert torch._inductor.list_mode_options(mode) == expected
     assert set(MODES) == set(torch._inductor.list_mode_options()) - {"lite"}
 
@@ -55,7 +57,7 @@ def test_options_win_over_the_mode() -> None:
 
 def test_any_setting_of_inductor_may_be_given() -> None:
     options = resolve_backend("inductor_gpu", {"config": {"max_fusion_size": 8, "cpp.simdlen": 1}}).options
-    assert to_config(options) == {"fallback_random": True, "max_fusion_size": 8, "cpp.simdlen": 1}
+    assert to_config(options) == {**OURS, "max_fusion_size": 8, "cpp.simdlen": 1}
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from .torch_compat import inductor_option_names
 
 _OWN: Final = {
     "fallback_random": "fallback_random",
+    "constant_folding": "joint_graph_constant_folding",
     "max_autotune": "max_autotune",
     "coordinate_descent_tuning": "coordinate_descent_tuning",
     "epilogue_fusion": "epilogue_fusion",
@@ -28,6 +29,9 @@ class InductorOptions:
     fallback_random: bool = True
     """Draw random numbers with eager's kernels, so that a seed gives the same numbers as in eager. False lets Inductor
     fuse the drawing into its own kernels, which is faster and draws other numbers."""
+    constant_folding: bool = False
+    """Leave out arithmetic on tensors that are all zeros or ones. An output that becomes an input thereby comes out as
+    that very tensor, where eager makes a new one: a later change of one then changes the other."""
     max_autotune: bool | None = None
     """Time several kernels for each matrix product and convolution while compiling, and keep the fastest."""
     coordinate_descent_tuning: bool | None = None
