@@ -247,8 +247,8 @@ def _check_limits(
     failures = _failures(misses, code, key, history)
     reasons = tuple(map(str, failures))
     location = _first_line(code)
-    # The second capture makes the float a symbol; where the program, or the backend, fixes it all the same, that is it.
-    if code in RESUME_FUNCTIONS and len(entries) > 1 and all(map(_is_another_float, misses)):
+    # A float is a symbol there at once; where the program, or the backend, fixes it all the same, that is it.
+    if code in RESUME_FUNCTIONS and all(map(_is_another_float, misses)):
         reason = f"a number known only at run time differs from call to call: {reasons[0]}"
         events.emit(events.FrameSkipped(function=_name(code), reason=reason, location=location))
         return 0  # this call runs in eager; another may fit, or be captured

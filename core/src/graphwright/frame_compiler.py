@@ -126,6 +126,7 @@ class FrameCompiler:
             True if dynamic is None and not settings.assume_static_by_default else dynamic,
             settings.automatic_dynamic_shapes,
             self._seen,
+            resumes=self._code in RESUME_FUNCTIONS,
             captures_values=settings.capture_scalar_outputs,
             captures_sizes=settings.capture_dynamic_output_shape_ops,
         )

@@ -55,6 +55,8 @@ class ShapePolicy:
             None for what has varied.
         automatic: whether what has varied becomes a symbol at all (`automatic_dynamic_shapes`).
         seen: what earlier captures of the same code met.
+        resumes: whether the frame goes on after a graph break: a float that it is given was made by the break, as a rule,
+            and is another each time.
         captures_values: whether numbers made from tensors become symbols (`capture_scalar_outputs`).
         captures_sizes: whether sizes that depend on values do (`capture_dynamic_output_shape_ops`).
     """
@@ -65,9 +67,11 @@ class ShapePolicy:
         automatic: bool = True,
         seen: SeenShapes | None = None,
         *,
+        resumes: bool = False,
         captures_values: bool = False,
         captures_sizes: bool = False,
     ) -> None:
+        self._resumes = resumes
         self.captures_values = captures_values
         self.captures_sizes = captures_sizes
         self._dynamic = dynamic
@@ -98,7 +102,8 @@ class ShapePolicy:
         if type(value) is float and self._seen.floats_are_fixed:
             return False
         if self._automatic:
-            return self._seen.varies(str(source), value)
+            made_by_break = self._resumes and type(value) is float and source.accessor == "local"
+            return self._seen.varies(str(source), value) or made_by_break
         return bool(self._dynamic) and value not in (0, 1) and _is_argument(source)
 
 
