@@ -314,3 +314,43 @@ def test_what_kernels_refuse_and_fakes_do_not(operation):
                 outcome = repr(error)
             outcomes.append((outcome, x.tolist(), items))
         assert repr(outcomes[0]) == repr(outcomes[1])
+
+
+def loop_that_resumes_into_itself(x, found):
+    turns = 0
+    while x.sum() > 0 and turns < 3:
+        turns += 1
+        for _ in sorted([1, 2], key=lambda i: -i)[:3]:
+            try:
+                raise ValueError("x")
+            except ValueError as error:
+                found.append(str(error))
+    return x + turns
+
+
+def loop_left_inside_another(x, found):
+    turns = 0
+    while x.sum() > 0 and turns < 3:
+        turns += 1
+
+        def give(value, default=int(torch.tensor([True, False, True]).sum())):
+            return value + default
+
+        for number in sorted([1, 2], key=lambda i: -i)[:3]:
+            try:
+                raise ValueError("x")
+            except ValueError as error:
+                found.append(str(error) * give(number))
+    return x + turns
+
+
+@pytest.mark.parametrize("fn", [loop_that_resumes_into_itself, loop_left_inside_another])
+def test_loops_with_breaks_at_several_depths(fn):
+    # What comes after an eager loop used what had been dropped before it; and the stack inside an inner loop was taken
+    # for that of a call before it. Both read variables or stack slots that are empty, which crashes the interpreter.
+    compiled = graphwright.compile(fn, backend="eager")
+    for sign in (1, -1, 1, 2):
+        ours, theirs = [], []
+        x = torch.arange(6.0).reshape(2, 3) * sign
+        assert torch.equal(compiled(x, ours), fn(x, theirs))
+        assert ours == theirs

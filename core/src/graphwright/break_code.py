@@ -104,7 +104,13 @@ class BreakCode:
         while True:
             spliced = decoded.reachable_from(self._entry, until=frozenset(exits))
             uncertain = self._maybe_bound_after(spliced)
-            good = [e for e in exits if uncertain.isdisjoint(live_names(decoded, e)) and self._is_worth_resuming(e)]
+            good = [
+                e
+                for e in exits
+                if uncertain.isdisjoint(live_names(decoded, e))
+                and self._is_worth_resuming(e)
+                and self._knows_stack_at(e, spliced)
+            ]
             if good == exits:
                 return exits, spliced
             exits = good
@@ -125,6 +131,20 @@ class BreakCode:
         stored = {i.argval for i in instructions if i.opname in ("STORE_FAST", "STORE_DEREF")}
         deleted = {i.argval for i in instructions if i.opname in ("DELETE_FAST", "DELETE_DEREF")}
         return (stored - self._tx.locals.keys() - self._tx.cells.keys()) | deleted
+
+    def _knows_stack_at(self, index: int, spliced: set[int]) -> bool:
+        """Whether it is known which values of the stack at an exit are NULLs of calls being built.
+
+        Right behind the broken instruction they are those from before it. Elsewhere the eager part may have ended those
+        calls and begun others, so that only a stack as low as the lowest on the way is known: nothing was pushed there.
+        """
+        next_ones = self._decoded.successors(self._broken)
+        if index in next_ones or (index in self._after_drops and index - 1 in next_ones):
+            return True
+        depths = stack_depths(self._decoded)
+        lowest = min((d for i in spliced if (d := depths[i]) is not None), default=0)
+        depth = depths[index]
+        return depth is not None and depth <= lowest
 
     def _is_worth_resuming(self, index: int) -> bool:
         """Whether anything but leaving the function is left to do."""
@@ -266,7 +286,7 @@ class BreakCode:
         EXPECTED_CODE.add(code)
         for i in reversed(range(depth)):
             codegen.op("store_fast", STACK_ARGUMENT.format(i))
-        codegen.load_constant(_native.go_on)
+        codegen.load_late_constant(_native.go_on)
         self._load_resume_function(codegen, code)
         arguments = code.co_varnames[: code.co_argcount]
         for name in arguments:
@@ -276,22 +296,22 @@ class BreakCode:
 
     def _load_resume_function(self, codegen: Codegen, code: Any) -> None:
         freevars = self._tx.code.co_freevars
-        codegen.load_constant(_native.Compiled)
-        codegen.load_constant(FunctionType)
-        codegen.load_constant(code)
-        codegen.load_constant(globals)
+        codegen.load_late_constant(_native.Compiled)
+        codegen.load_late_constant(FunctionType)
+        codegen.load_late_constant(code)
+        codegen.load_late_constant(globals)
         codegen.op("call", 0)
-        codegen.load_constant(code.co_name)
-        codegen.load_constant(None)
+        codegen.load_late_constant(code.co_name)
+        codegen.load_late_constant(None)
         for name in freevars:
             codegen.op("load_closure", name)
         if freevars:
             codegen.op("build_tuple", len(freevars))
         else:
-            codegen.load_constant(None)
+            codegen.load_late_constant(None)
         codegen.op("call", 5)
-        codegen.load_constant(self._key)
-        codegen.load_constant(self._convert)
+        codegen.load_late_constant(self._key)
+        codegen.load_late_constant(self._convert)
         codegen.op("call", 3)
 
     def builder(self, arguments: tuple[str, ...]) -> CodeBuilder:

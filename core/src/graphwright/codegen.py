@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import types
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -64,6 +65,14 @@ class Codegen:
         """
         if _may_be_dropped(value) or (self._code is not None and _holds_code(value, self._code)):
             self.load_source(self._roots.object(value))
+        else:
+            self._ops.append(("load_const", (value,)))
+
+    def load_late_constant(self, value: object) -> None:
+        """As `load_constant`, and usable after `delete_temporaries`: what user code may drop is asked for anew."""
+        if _may_be_dropped(value) or (self._code is not None and _holds_code(value, self._code)):
+            self._ops.append(("load_const", (weakref.ref(value),)))
+            self.op("call", 0)
         else:
             self._ops.append(("load_const", (value,)))
 

@@ -55,8 +55,8 @@ class ShapePolicy:
             None for what has varied.
         automatic: whether what has varied becomes a symbol at all (`automatic_dynamic_shapes`).
         seen: what earlier captures of the same code met.
-        resumes: whether the frame goes on after a graph break: a float that it is given was made by the break, as a rule,
-            and is another each time.
+        resumes: whether the frame goes on after a graph break: a float that it is given was made by the break, as a
+            rule, and is another each time.
         captures_values: whether numbers made from tensors become symbols (`capture_scalar_outputs`).
         captures_sizes: whether sizes that depend on values do (`capture_dynamic_output_shape_ops`).
     """
