@@ -75,6 +75,7 @@ def main() -> None:
                 source = minimise(source, report.difference, lambda text: guarded(text, options.backend, 20).difference)
             print(f"---- seed {seed}: {report.difference}", flush=True)
             if options.out:
+                Path(options.out).mkdir(parents=True, exist_ok=True)
                 Path(options.out, f"{seed}.py").write_text(f"# {report.difference}\n{source}")
     for reason, count in left.most_common():
         print(f"left to eager {count} times: {reason}")
