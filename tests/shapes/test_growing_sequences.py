@@ -30,14 +30,8 @@ def test_short(name: str, cache: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("cache", CACHES)
-@pytest.mark.parametrize("name", DECODERS)
-def test_to_64(name: str, cache: str) -> None:
-    check(name, cache, "eager", range(1, 65))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("cache", CACHES)
-@pytest.mark.parametrize("name", _QUICK)
-def test_to_64_through_aot(name: str, cache: str) -> None:
-    check(name, cache, "aot_eager", range(1, 65))
+@pytest.mark.parametrize(
+    ("name", "backend"), [*((name, "eager") for name in DECODERS), *((name, "aot_eager") for name in _QUICK)]
+)
+def test_to_64(name: str, backend: str, cache: str) -> None:
+    check(name, cache, backend, range(1, 65))

@@ -321,6 +321,16 @@ class FrameCompiler:
             if isinstance(cause, DATA_DEPENDENT_ERRORS):  # in a backward, say; eager has the values
                 detail = f"backend {backend.name!r}, compiling {graph.name}: {cause}"
                 raise GraphBreak(gb.DATA_DEPENDENT_VALUE, detail, self._location) from failure
+            if not refuses_symbolic_floats(cause):  # that is no end: it is tried without them
+                events.emit(
+                    events.BackendFailed(
+                        graph_name=graph.name,
+                        backend=backend.name,
+                        error=failure,
+                        location=self._location,
+                        compile_id=self._compile_id,
+                    )
+                )
             raise
 
     def _guard_aliasing(self, capture: CaptureState, graph: FinishedGraph) -> None:

@@ -25,6 +25,15 @@ def _place(location: CodeLocation | None) -> dict[str, Any]:
     }
 
 
+def _failure_of_backend(event: events.BackendFailed | events.GraphLeftToEager) -> dict[str, Any]:
+    return {
+        "compile_id": event.compile_id,
+        "graph_name": event.graph_name,
+        "backend": event.backend,
+        "error": event.error,
+    }
+
+
 _HOOKS: Mapping[type[Event], tuple[str, Callable[[Any], dict[str, Any]]]] = {
     events.FrameStarted: (
         "capture_started",
@@ -62,24 +71,8 @@ _HOOKS: Mapping[type[Event], tuple[str, Callable[[Any], dict[str, Any]]]] = {
             "duration_us": e.seconds * 1e6,
         },
     ),
-    events.BackendFailed: (
-        "backend_failed",
-        lambda e: {
-            "compile_id": e.compile_id,
-            "graph_name": e.graph_name,
-            "backend": e.backend,
-            "error": e.error,
-        },
-    ),
-    events.GraphLeftToEager: (
-        "backend_failed",
-        lambda e: {
-            "compile_id": e.compile_id,
-            "graph_name": e.graph_name,
-            "backend": e.backend,
-            "error": e.error,
-        },
-    ),
+    events.BackendFailed: ("backend_failed", _failure_of_backend),
+    events.GraphLeftToEager: ("backend_failed", _failure_of_backend),
     events.FrameFinished: (
         "capture_finished",
         lambda e: {

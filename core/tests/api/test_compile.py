@@ -346,3 +346,17 @@ def test_public_names_exist() -> None:
     for name in graphwright.__all__:
         assert hasattr(graphwright, name), name
     assert CompileArgumentError is graphwright.exc.CompileArgumentError
+
+
+def test_a_failing_backend_is_an_event():
+    def broken(graph, example_inputs):
+        raise ValueError("no such kernel")
+
+    with (
+        graphwright.events.collected(graphwright.events.BackendFailed) as found,
+        pytest.raises(graphwright.exc.BackendCompilerFailed, match="no such kernel") as raised,
+    ):
+        graphwright.compile(lambda x: x + 1, backend=broken)(torch.ones(2))
+    [event] = found
+    assert event.error is raised.value
+    assert event.backend in str(raised.value)

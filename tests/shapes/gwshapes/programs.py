@@ -6,7 +6,7 @@ A program is a function and the arguments of its calls, made anew from a fixed s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -394,8 +394,3 @@ def expanded(x):
 def sorted_and_gathered(x):
     order = x.argsort(0)
     return x.gather(0, order), x.topk(2, 0).values
-
-
-def all_programs() -> Iterator[Program]:
-    """Every program of this file."""
-    return iter(PROGRAMS)

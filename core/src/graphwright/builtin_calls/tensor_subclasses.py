@@ -74,7 +74,7 @@ class _Wrapped:
         return value
 
     def converted(self, result: VariableTracker, cls: type) -> VariableTracker:
-        """A result in which all tensors have the class, as `torch._tensor._convert` has it."""
+        """A result in which all tensors have the class, as the default of `__torch_function__` has it."""
         result = result.realize()
         tx = self._tx
         if isinstance(result, TensorVariable):
