@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 
@@ -98,3 +100,52 @@ def test_a_backend_that_needs_values_leaves_the_frame_to_eager() -> None:
 
     compiled = graphwright.compile(lambda x: x + 1, backend=backend)
     assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 2.0))
+
+
+def test_a_loop_that_comes_back_to_the_call_in_eager() -> None:
+    """The inlined call breaks; its caller's `with` swallows what comes next, and the loop calls it anew."""
+
+    class Swallow:
+        def __enter__(self) -> None:
+            pass
+
+        def __exit__(self, *exception: object) -> bool:
+            return True
+
+    def helper(t: torch.Tensor) -> torch.Tensor:
+        print("break")
+        return t * 2
+
+    @graphwright.disable
+    def fail(text: str) -> None:
+        raise KeyError(text)
+
+    def looping(x: torch.Tensor, last: bool, done: list[int]) -> torch.Tensor:
+        for i in range(3):
+            with Swallow():
+                fail(str(helper(x).dtype))
+            with contextlib.nullcontext(x.abs()):
+                done.append(i)
+                if last:
+                    raise TypeError("a")
+        return x + len(done)
+
+    def raising(x: torch.Tensor) -> None:
+        for _ in range(2):
+            with Swallow():
+                fail(str(helper(x).dtype))
+            with contextlib.nullcontext(x.abs()):
+                raise TypeError("b")
+
+    x = torch.ones(2)
+    compiled = graphwright.compile(looping, backend="eager")
+    for last, count in ((False, 3), (True, 1), (False, 3)):
+        done: list[int] = []
+        if last:
+            with pytest.raises(TypeError, match="a"):
+                compiled(x, last, done)
+        else:
+            assert torch.equal(compiled(x, last, done), x + 3)
+        assert done == list(range(count))
+    with pytest.raises(TypeError, match="b"):
+        graphwright.compile(raising, backend="eager")(x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -82,7 +83,8 @@ def test_it_is_the_default_and_shows_its_code(capsys: pytest.CaptureFixture[str]
         assert_same(ours(rand(3, 4)), fn(rand(3, 4)))
     assert [event.backend for event in used] == ["inductor_gpu"]
     error = capsys.readouterr().err
-    assert "[graphwright output_code] forward graph" in error
+    # Inductor keeps what it made on disk: whoever ran this before on the same machine finds it there.
+    assert re.search(r"\[graphwright output_code\] (forward graph|graph from the cache)", error)
     assert "def call(" in error
 
 

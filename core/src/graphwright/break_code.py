@@ -86,7 +86,7 @@ class BreakCode:
         prepares = _PREPARES_CALL if going_on is None else _PREPARES_CALL[:1]
         while self._decoded.instructions[self._entry - 1].opname in prepares:
             self._entry -= 1
-        self._without_arguments = range(self._entry, self._broken + 1) if going_on is not None else ()
+        self._without_arguments = range(self._entry, self._broken + 1) if going_on is not None else range(0)
         own = {n: c for n, c in translator.cells.items() if n in translator.code.co_cellvars}
         self._own_cells = {n: c for n, c in own.items() if c.source is None}
         self._cell_arguments = [n for n, c in own.items() if c.source is not None]

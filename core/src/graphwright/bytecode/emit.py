@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import CodeType
 
@@ -146,7 +146,7 @@ class Emitter:
         decoded: DecodedCode,
         entries: Mapping[int, Label],
         exits: Mapping[int, Label] | None = None,
-        without_arguments: Collection[int] = (),
+        without_arguments: range = range(0),
     ) -> None:
         """Emit the instructions of another code object that can run when control starts at `entries`.
 
@@ -159,7 +159,8 @@ class Emitter:
             entries: Labels to be placed before instructions, by instruction index.
             exits: Where control leaves the other code: instead of running the instruction, it jumps to the label, which
                 the caller places.
-            without_arguments: Instructions of calls that are to take no arguments, whatever the other code gives them.
+            without_arguments: Instructions of the call that control enters at, which is to take no arguments this
+                once, whatever the other code gives it.
         """
         if self._stack.slots is not None:
             raise AssemblyError("splice: control falls into the other code; jump to one of its entries first")

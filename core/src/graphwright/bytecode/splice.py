@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterator, Mapping
 
 from graphwright.bytecode.errors import AssemblyError
 from graphwright.bytecode.instruction import DecodedCode, ExceptionRange, Instruction
@@ -19,7 +19,7 @@ def splice_items(
     exits: Mapping[int, Label],
     slots: VariableSlots,
     outer: Region | None,
-    without_arguments: Collection[int] = (),
+    without_arguments: range = range(0),
 ) -> list[Item]:
     """Return the operations that can run when control starts at `entries`.
 
@@ -31,7 +31,8 @@ def splice_items(
         exits: Labels to jump to instead of running instructions, by instruction index.
         slots: Which names are cells and free variables in the new code.
         outer: Region of the new code around all of them.
-        without_arguments: Instructions of calls that are to take no arguments.
+        without_arguments: Instructions of the call that control enters at, which is to take no arguments this once;
+            where control comes back to it, in a loop, it takes those it has.
     """
     unknown = [index for index in entries if not 0 <= index < len(decoded)]
     if unknown:
@@ -47,7 +48,7 @@ class _Splicer:
         exits: Mapping[int, Label],
         slots: VariableSlots,
         outer: Region | None,
-        without_arguments: Collection[int],
+        without_arguments: range,
     ) -> None:
         self._decoded = decoded
         self._slots = slots
@@ -55,19 +56,22 @@ class _Splicer:
         self._entries = entries
         self._without_arguments = without_arguments
         self._exits = exits
-        self._reachable = decoded.reachable_from(*entries, until=frozenset(exits))
-        self._labels: dict[int, Label] = {**exits, **entries}
+        until = frozenset(exits)
+        self._reachable = decoded.reachable_from(*(set(self._starts()) - until), until=until)
+        inner = {index: label for index, label in entries.items() if index not in without_arguments}
+        self._labels: dict[int, Label] = {**exits, **inner}
         self._regions: dict[ExceptionRange, Region] = {}
         self._cells = frozenset(decoded.code.co_cellvars + decoded.code.co_freevars)
         self._body_start = _body_start(decoded)
 
     def items(self) -> list[Item]:
-        """Return labels and operations in the order of the original code."""
+        """Return labels and operations in the order of the original code, the call without arguments before them."""
+        first = self._call_without_arguments()
         emitted: list[tuple[int, list[Operation]]] = []
         for index in sorted(self._reachable):
             skipped = index < self._body_start
             emitted.append((index, [] if skipped else self._operations(self._decoded.instructions[index])))
-        items: list[Item] = []
+        items = first
         for index, operations in emitted:  # Only now are all labels known.
             if index in self._labels:
                 items.append(self._labels[index])
@@ -76,6 +80,27 @@ class _Splicer:
             if following in self._exits and following in self._decoded.successors(index):
                 items.append(self._jump_out(index, self._exits[following]))
         return items
+
+    def _starts(self) -> Iterator[int]:
+        """Where control begins to run the original's instructions: for the call without arguments, behind it."""
+        for index in self._entries:
+            if index not in self._without_arguments:
+                yield index
+        for index in self._without_arguments:
+            handler = self._decoded.handler_for(index)
+            if handler is not None:
+                yield handler.target
+        if self._without_arguments:
+            yield self._without_arguments.stop
+
+    def _call_without_arguments(self) -> list[Item]:
+        call = self._without_arguments
+        if not call:
+            return []
+        instructions = [self._decoded.instructions[index] for index in call]
+        operations = [self._operation(i, i.opname, Operand(0, 0)) for i in instructions]
+        behind = self._operation(instructions[-1], "JUMP_FORWARD", Operand(self._label(call.stop)))
+        return [self._entries[call.start], *operations, behind]
 
     def _jump_out(self, index: int, label: Label) -> Operation:
         instruction = self._decoded.instructions[index]
@@ -89,8 +114,6 @@ class _Splicer:
             return [
                 self._operation(instruction, opname, Operand(self._slots.local(opname, name))) for opname, name in parts
             ]
-        if instruction.index in self._without_arguments:
-            return [self._operation(instruction, instruction.opname, Operand(0, 0))]
         if instruction.opname == "LOAD_METHOD" and self._exits and instruction.index in self._entries:
             return self._attribute_and_null(instruction)
         if instruction.target is not None:
