@@ -22,6 +22,7 @@ SOURCES = {
     "graphwright_plugins": ROOT / "plugins_api/src",
     "graphwright_eager": ROOT / "backends/eager/src",
     "graphwright_inductor_gpu": ROOT / "backends/inductor_gpu/src",
+    "graphwright_cudagraphs": ROOT / "backends/cudagraphs/src",
 }
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 

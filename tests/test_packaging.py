@@ -19,6 +19,7 @@ PACKAGES = {
     "plugins_api": "graphwright_plugins",
     "backends/eager": "graphwright_eager",
     "backends/inductor_gpu": "graphwright_inductor_gpu",
+    "backends/cudagraphs": "graphwright_cudagraphs",
 }
 # Of our own distributions, the ones that each may need at run time.
 OURS_ALLOWED = {
@@ -26,6 +27,7 @@ OURS_ALLOWED = {
     "plugins_api": set(),
     "backends/eager": {"graphwright-plugins"},
     "backends/inductor_gpu": {"graphwright-plugins"},
+    "backends/cudagraphs": {"graphwright-plugins"},
 }
 
 every_package = pytest.mark.parametrize("folder", PACKAGES)

@@ -14,6 +14,7 @@ PACKAGES = [
     "plugins_api/src/graphwright_plugins",
     "backends/eager/src/graphwright_eager",
     "backends/inductor_gpu/src/graphwright_inductor_gpu",
+    "backends/cudagraphs/src/graphwright_cudagraphs",
 ]
 HOME = "torch_compat.py"
 

@@ -57,6 +57,7 @@ except graphwright.exc.BackendCompilerFailed as error:
     assert "it has 3 calls, and option 'most_calls' allows 1" in run_python(installed, "-c", script)
 
 
+@pytest.mark.timeout(300)  # all of the kit, in a process that imports torch anew and starts another
 def test_backend_conforms(installed: Path) -> None:
     # Hypothesis' plugin would import and rewrite all of Hypothesis for its last report.
     plugins = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest"]

@@ -30,6 +30,13 @@ EVENTS: dict[str, dict[str, Any]] = {
     "internal_error": {"compile_id": "0/0", "function": "f", "error": ValueError("v")},
     "guard_failed": {"function": "f", "guard": "L['n'] == 3", "explanation": "expected 3, actual 4"},
     "recompile": {"compile_id": "0/1", "function": "f", "filename": "a.py", "lineno": 1, "reasons": ["r"]},
+    "weights_changed": {
+        "function": "f",
+        "weights": ("L['self'].weight",),
+        "how": "replaced",
+        "action": "compiled anew",
+        "reason": "",
+    },
     "recompile_limit_hit": {"function": "f", "filename": "a.py", "lineno": 1, "limit": 8, "reason": "r"},
 }
 

@@ -5,7 +5,15 @@ import pytest
 import torch
 from torch import fx
 
-from graphwright_plugins import as_torch_backend, loading, resolve_backend, torch_backends
+from graphwright_plugins import (
+    Capabilities,
+    GraphForm,
+    as_torch_backend,
+    list_backends,
+    loading,
+    resolve_backend,
+    torch_backends,
+)
 from graphwright_plugins.entry_points import TORCH_BACKEND_GROUP, FoundPlugin
 from graphwright_plugins.errors import (
     BackendContractError,
@@ -14,7 +22,10 @@ from graphwright_plugins.errors import (
     UnknownBackend,
     UnknownOption,
 )
+from graphwright_plugins.known_torch_backends import Nature
+from graphwright_plugins.size_assumptions import has_hidden_sizes
 from graphwright_plugins.testing import Program, compile_program
+from graphwright_plugins.torch_compat import as_symbolic, fake_mode_of, new_fake_mode
 
 PROGRAM = Program("p", lambda x, w: ((x @ w).relu(),), lambda: (torch.randn(3, 3), torch.randn(3, 3)))
 
@@ -142,3 +153,48 @@ def test_options_of_torch_compile_win_over_those_given_before() -> None:
     backend = as_torch_backend("aot_eager", {"partition": "no_such"})
     compiled = torch.compile(PROGRAM.function, backend=backend, options={"partition": "min_cut"})
     torch.testing.assert_close(compiled(*inputs), PROGRAM.function(*inputs))
+
+
+def test_what_is_known_of_a_backend_by_name_is_heeded(
+    torch_entry_point: Callable[[str, Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = {}
+
+    def reusing(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+        seen["targets"] = [str(node.target) for node in gm.graph.nodes if node.op == "call_function"]
+        seen["fake mode"] = fake_mode_of([])
+        buffer = torch.empty(3, 3)
+
+        def call(*inputs: Any) -> Any:
+            return (buffer.copy_(gm(*inputs)[0]),)
+
+        return call
+
+    nature = Nature(Capabilities(training=False), GraphForm(level="aten"), traces_alone=True, reuses_results=True)
+    monkeypatch.setattr(torch_backends, "KNOWN_TORCH_BACKENDS", {"theirs": nature})
+    torch_entry_point("theirs", reusing)
+    resolved = resolve_backend("theirs")
+    assert not resolved.capabilities.training
+    assert not resolved.takes_real_inputs
+    inputs = PROGRAM.inputs()
+    compiled = compile_program(resolved, PROGRAM, inputs)
+    assert seen == {"targets": ["aten.mm.default", "aten.relu.default"], "fake mode": None}
+    (first,), (second,) = compiled(*inputs), compiled(inputs[0] + 1, inputs[1])
+    torch.testing.assert_close(first, PROGRAM.function(*inputs)[0])
+    assert not torch.equal(first, second)
+
+
+def test_sizes_that_only_tensors_have_are_seen() -> None:
+    mode = new_fake_mode()
+    x = as_symbolic(mode, torch.randn(5, 3), [0])
+    assert has_hidden_sizes([x])
+    assert not has_hidden_sizes([x, x.shape[0]])
+    assert not has_hidden_sizes([torch.randn(2), 3])
+
+
+def test_ours_are_listed_once_though_torch_compile_has_them_too() -> None:
+    pytest.importorskip("graphwright_eager")
+    names = [info.name for info in list_backends()]
+    assert names.count("eager") == 1
+    assert "graphwright_eager" not in names
+    assert resolve_backend("graphwright_eager").distribution == "graphwright-eager"

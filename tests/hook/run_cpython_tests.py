@@ -33,15 +33,7 @@ MODULES = (
     "test_frame",
     "test_traceback",
 )
-_GARBAGE = "what a capture held goes with the next garbage collection"
-KNOWN = {
-    **dict.fromkeys(
-        (f"test_coroutines.CoroutineTest.test_for_{n}" for n in (2, 3, 4, 6)),
-        "counts references, of which replacement code holds others (seen, not traced to its cause)",
-    ),
-    "test_dict.DictTest.test_splittable_popitem": "measures a dict that was built anew",
-    "test_exceptions.ExceptionTests.testExceptionCleanupState": _GARBAGE,
-}
+KNOWN: dict[str, str] = {}
 """Tests that differ, by name, and why."""
 _TIMEOUT_S = 600
 

@@ -3,33 +3,5 @@
 from graphwright_plugins import testing
 
 
-class TestForward(testing.ForwardTests):
-    """See the base class."""
-
-
-class TestTraining(testing.TrainingTests):
-    """See the base class."""
-
-
-class TestMutation(testing.MutationTests):
-    """See the base class."""
-
-
-class TestAliasing(testing.AliasingTests):
-    """See the base class."""
-
-
-class TestDynamicShapes(testing.DynamicShapeTests):
-    """See the base class."""
-
-
-class TestRandom(testing.RandomTests):
-    """See the base class."""
-
-
-class TestContract(testing.ContractTests):
-    """See the base class."""
-
-
-class TestErrors(testing.ErrorTests):
+class TestKit(testing.ConformanceKit):
     """See the base class."""

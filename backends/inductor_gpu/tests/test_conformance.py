@@ -17,41 +17,16 @@ pytestmark = [
 ]
 
 
-class TestForward(testing.ForwardTests):
+class TestKit(testing.ConformanceKit):
     """See the base class."""
 
+    class TestErrors(testing.ErrorTests):
+        """See the base class."""
 
-class TestTraining(testing.TrainingTests):
-    """See the base class."""
-
-
-class TestMutation(testing.MutationTests):
-    """See the base class."""
-
-
-class TestAliasing(testing.AliasingTests):
-    """See the base class."""
-
-
-class TestDynamicShapes(testing.DynamicShapeTests):
-    """See the base class."""
-
-
-class TestRandom(testing.RandomTests):
-    """See the base class."""
-
-
-class TestContract(testing.ContractTests):
-    """See the base class."""
-
-
-class TestErrors(testing.ErrorTests):
-    """See the base class."""
-
-    known_failures: ClassVar = {
-        "test_error_while_running": KnownFailure(
-            "notyet",
-            "a kernel of Inductor's that meets an index out of range raises RuntimeError; Graphwright then runs eager",
-            raises=RuntimeError,
-        )
-    }
+        known_failures: ClassVar = {
+            "test_error_while_running": KnownFailure(
+                "notyet",
+                "a kernel of Inductor's raises RuntimeError for an index out of range; Graphwright then runs eager",
+                raises=RuntimeError,
+            )
+        }

@@ -66,7 +66,6 @@ def test_any_setting_of_inductor_may_be_given() -> None:
         ({"max_autotun": True}, UnknownOption, "Did you mean 'max_autotune'"),
         ({"max_autotune": "yes"}, OptionTypeError, "must be bool or None, not 'yes'"),
         ({"fallback_random": None}, OptionTypeError, "must be bool"),
-        ({"freezing": True}, OptionError, "no such guard yet"),
         ({"config": {"max_fusion_sise": 8}}, OptionError, "Did you mean 'max_fusion_size'"),
         ({"config": {"triton.cudagraphs": True}}, OptionError, r"write {'cudagraphs': \.\.\.}"),
         ({"config": {"freezing": True}}, OptionError, r"write {'freezing': \.\.\.}"),

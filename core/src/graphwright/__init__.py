@@ -6,6 +6,8 @@ model = graphwright.compile(model, backend="aot_eager")
 
 from graphwright import config, events, exc, logs, native_setup, plugin_events
 from graphwright.api import compile, disable, reset
+from graphwright.backend_events import tell_report
+from graphwright.backend_reports import BackendReport, backend_report
 from graphwright.dim_marks import mark_dynamic, mark_static, mark_static_address, mark_unbacked, maybe_mark_dynamic
 from graphwright.explain import Explanation
 from graphwright.explain import explain as explain
@@ -13,14 +15,17 @@ from graphwright.markers import allow_in_graph, assume_constant_result, graph_br
 from graphwright.recompiles import RecompileReport, explain_recompiles
 from graphwright.stance import set_stance
 from graphwright_plugins import list_backends, lookup_backend
+from graphwright_plugins.report import listen_to_reports
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BackendReport",
     "Explanation",
     "RecompileReport",
     "allow_in_graph",
     "assume_constant_result",
+    "backend_report",
     "compile",
     "config",
     "disable",
@@ -43,5 +48,6 @@ __all__ = [
 ]
 
 logs.install()
+listen_to_reports(tell_report)
 plugin_events.BRIDGE.install()
 native_setup.set_up_native()

@@ -21,7 +21,9 @@ from graphwright_plugins import (
     Backend,
     BackendUnavailable,
     GraphCompiler,
+    OnBackendError,
     PluginError,
+    close_backends,
     list_backends,
     resolve_backend,
 )
@@ -42,6 +44,8 @@ def compile(
     dynamic: bool | None = None,
     options: Mapping[str, Any] | None = None,
     mode: str | None = None,
+    on_backend_error: OnBackendError = "raise",
+    fallback_backend: str | Backend | GraphCompiler | None = None,
     disable: bool = False,
 ) -> F: ...
 
@@ -55,6 +59,8 @@ def compile(
     dynamic: bool | None = None,
     options: Mapping[str, Any] | None = None,
     mode: str | None = None,
+    on_backend_error: OnBackendError = "raise",
+    fallback_backend: str | Backend | GraphCompiler | None = None,
     disable: bool = False,
 ) -> Callable[[F], F]: ...
 
@@ -67,6 +73,8 @@ def compile(
     dynamic: bool | None = None,
     options: Mapping[str, Any] | None = None,
     mode: str | None = None,
+    on_backend_error: OnBackendError = "raise",
+    fallback_backend: str | Backend | GraphCompiler | None = None,
     disable: bool = False,
 ) -> Any:
     """Compile a function or a module.
@@ -87,6 +95,11 @@ def compile(
             ints and floats among the arguments become symbolic too. 0 and 1 never do.
         options: Options of the backend, by name.
         mode: A named bundle of the backend's options.
+        on_backend_error: What to do where the backend fails to compile a graph: `"raise"` `BackendCompilerFailed`; or
+            have the `"fallback"` backend run that graph, or the part of it that failed, with a warning and the event
+            `BackendFellBack`.
+        fallback_backend: What runs what the backend does not do, or failed on; by default what the backend names, or
+            `"eager"`.
         disable: Return `fn` unchanged.
 
     Returns:
@@ -95,17 +108,27 @@ def compile(
 
     Raises:
         CompileArgumentError: (a TypeError) an argument has a type that cannot be taken.
-        CompileValueError: (a ValueError) `fn` is of a kind that can be compiled, but cannot be.
+        CompileValueError: (a ValueError) `fn` is of a kind that can be compiled, but cannot be; or an argument has a
+            value that it cannot take.
         graphwright_plugins.PluginError: the backend, one of its options or its mode is wrong, or it cannot work here.
     """
     if fn is None:
         return functools.partial(
-            compile, backend=backend, fullgraph=fullgraph, dynamic=dynamic, options=options, mode=mode, disable=disable
+            compile,
+            backend=backend,
+            fullgraph=fullgraph,
+            dynamic=dynamic,
+            options=options,
+            mode=mode,
+            on_backend_error=on_backend_error,
+            fallback_backend=fallback_backend,
+            disable=disable,
         )
     if not isinstance(disable, bool):
         raise CompileArgumentError(f"graphwright.compile: disable must be True or False, not {disable!r}")
     chosen = _default_backend() if backend is None else backend
-    compiler = make_compiler(CompileSpec(chosen, fullgraph, dynamic, options, mode))
+    spec = CompileSpec(chosen, fullgraph, dynamic, options, mode, on_backend_error, fallback_backend)
+    compiler = make_compiler(spec)
     return fn if disable else compiler.compile(fn)
 
 
@@ -135,10 +158,17 @@ def _default_backend() -> str:
 
 
 def reset() -> None:
-    """Forget everything that was captured, in all threads, and which places were reported. Compiled functions stay."""
+    """Forget everything that was captured, in all threads, and which places were reported. Compiled functions stay.
+
+    Backends then give back what they hold: device memory, handles.
+
+    Raises:
+        graphwright_plugins.BackendContractError: a backend failed to; all else is done.
+    """
     _native.reset_all()
     forget_histories()
     logs.forget_reported()
+    close_backends()
 
 
 class _DisablingCompiler:

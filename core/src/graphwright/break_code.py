@@ -193,7 +193,8 @@ class BreakCode:
             if not isinstance(value, LazyVariable) or not isinstance(value.value, torch.Tensor):
                 self._kept.add(name)
             return
-        if (_costs_nothing(value) or self._is_on_stack(value)) and codegen.try_to_push(value):
+        is_seen = value.has_weak_reference or self._is_on_stack(value)
+        if (is_seen or _costs_nothing(value)) and codegen.try_to_push(value):
             codegen.op("store_fast", name)
             self._kept.add(name)
         elif name in self._tx.code.co_varnames[: self._argument_count()]:
@@ -226,7 +227,7 @@ class BreakCode:
                 codegen.op("push_null")
             else:
                 codegen.op("load_fast", STACK_ARGUMENT.format(i))
-        codegen.later(codegen.delete_temporaries)
+        codegen.delete_temporaries()
         for i, value in enumerate(self._stack):
             if value is not NULL:
                 codegen.op("delete_fast", STACK_ARGUMENT.format(i))

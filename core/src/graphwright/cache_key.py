@@ -1,4 +1,5 @@
-"""What cache entries are filed under: one object for each backend with its options, `fullgraph` and `dynamic`.
+"""What cache entries are filed under: one object for each backend with its options and what stands in for it,
+`fullgraph` and `dynamic`.
 
 Entries compare keys by identity, so two `compile` calls that ask for the same thing must get the same key object. A
 key outlives the compiled functions that use it (a code object's cache keeps it alive, where the garbage collector does
@@ -146,8 +147,9 @@ class _KeyTable:
 
 
 def _identity(backend: ResolvedBackend) -> Hashable:
-    key: Any = backend.key  # name, identity of the backend, options; its identity keeps the backend alive
-    return (key[0], _Weakly(_backend_function(backend)), key[2])
+    key: Any = backend.key  # name, identity of the backend, options, and more; its identity keeps the backend alive
+    fallback = _identity(backend.fallback) if backend.fallback is not None else None
+    return (key[0], _Weakly(_backend_function(backend)), key[2], fallback, backend.on_error)
 
 
 def _backend_function(backend: ResolvedBackend) -> Any:

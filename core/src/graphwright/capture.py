@@ -21,6 +21,7 @@ from graphwright.symbolic.translator import RootTranslator
 from graphwright.trust import is_trusted_class
 from graphwright.variables.cell import CellVariable
 from graphwright.variables.dict import DictVariable
+from graphwright.variables.finalizers import has_finalizer
 from graphwright.wrap.wrapper import Wrapper
 
 _INSTRUCTIONS_BEFORE_FIRST_OP = 20_000
@@ -49,6 +50,14 @@ class CaptureState:
         self.frames.tells_instructions = events.wants(events.InstructionTraced)
         self._modules: dict[str, tuple[str, type | str]] = {}
         self.output = OutputGraph(location=self.frames.stack_trace, module_stack=lambda: self._modules, shapes=shapes)
+
+    def release(self) -> None:
+        """Let go of the values of the call it was made for: they end when they do in eager, garbage or not."""
+        self.frames.release()
+        self.effects.release()
+        self.output.release()
+        self.guards.release()
+        self.roots.release()
 
     @contextlib.contextmanager
     def module_scope(self, module: base.VariableTracker) -> Iterator[None]:
@@ -92,7 +101,9 @@ def root_translator(capture: CaptureState, function: FunctionType, args: tuple[o
             assert isinstance(given, CellVariable)
             translator.cells[name] = given
         else:
-            translator.locals[name] = wrapper.lazy(translator, value, source)
+            translator.locals[name] = lazy = wrapper.lazy(translator, value, source)
+            if has_finalizer(lazy):
+                capture.frames.watched.append(lazy)
     return translator
 
 

@@ -19,11 +19,13 @@ from graphwright.sources import Source, SourceRoots
 from graphwright.trust import is_trusted_class, is_trusted_module
 from graphwright.variables.argument_binding import Parameters
 from graphwright.variables.base import LazyVariable, NotReconstructible, VariableTracker
+from graphwright.variables.container import ContainerVariable
 from graphwright.variables.symbolic import is_symbolic
 from graphwright.variables.tensor import TensorVariable
 
 INPUTS, EXTRAS, OUTPUTS = "__graph_inputs", "__outside_values", "__graph_outputs"
 _LOAD_SOURCE = "load_source"
+_DELETE_TEMPORARIES = "delete_temporaries"
 _HEAP_TYPE = 1 << 9
 """Flag of classes that are made at run time, and may die."""
 
@@ -115,7 +117,7 @@ class Codegen:
             self.op("load_fast", self._temps[value])
         elif isinstance(value, TensorVariable):
             self._graph_output(value)
-        elif is_symbolic(value) or value.is_python_constant():
+        elif is_symbolic(value) or (value.is_python_constant() and not _is_made_anew(value)):
             value.reconstruct(self)
         else:
             self._build(value)
@@ -166,8 +168,11 @@ class Codegen:
         known = set(inputs)
         return [source for source in self.sources if source not in known]
 
-    def delete_temporaries(self, builder: CodeBuilder) -> None:
+    def delete_temporaries(self) -> None:
         """Drop what only the building of values needs, before code runs that may look at its own variables."""
+        self.op(_DELETE_TEMPORARIES)
+
+    def _emit_deletions(self, builder: CodeBuilder) -> None:
         for name in (*self._fixed, *self._temps.values()):
             builder.delete_fast(name)
 
@@ -208,6 +213,8 @@ class Codegen:
                 builder.load_fast(held_in)
                 builder.load_const(position)
                 builder.binary_subscr()
+            elif name == _DELETE_TEMPORARIES:
+                self._emit_deletions(builder)
             elif isinstance(name, str):
                 getattr(builder, name)(*args)
             else:
@@ -240,6 +247,11 @@ def argument_slots(code: types.CodeType) -> tuple[str, ...]:
 
 def _nobody_looked_at(value: VariableTracker) -> bool:
     return isinstance(value, LazyVariable) and not value.is_realized()
+
+
+def _is_made_anew(value: VariableTracker) -> bool:
+    """Whether code that pushes a constant makes another object each time: who asks twice must get the same one."""
+    return isinstance(value, ContainerVariable)
 
 
 def _is_literal_constant(value: VariableTracker) -> bool:

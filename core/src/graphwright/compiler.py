@@ -16,11 +16,11 @@ import graphwright.events as events
 import graphwright.torch_compat as torch_compat
 from graphwright.cache_key import CacheKey, intern_key
 from graphwright.compiled_module import make_compiled_module, original_module
-from graphwright.exc import CodeLocation, CompileArgumentError, Unsupported
+from graphwright.exc import CodeLocation, CompileArgumentError, CompileValueError, Unsupported
 from graphwright.frame import convert_frame
 from graphwright.frame_filter import EXPECTED_CODE
 from graphwright.graph_breaks import GENERATOR_ESCAPES
-from graphwright_plugins import ResolvedBackend, resolve_backend
+from graphwright_plugins import OnBackendError, ResolvedBackend, resolve_backend
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,10 @@ class CompileSpec:
     """Options of the backend."""
     mode: str | None = None
     """A named bundle of the backend's options."""
+    on_backend_error: OnBackendError = "raise"
+    """What to do where the backend fails to compile a graph."""
+    fallback_backend: Any = None
+    """What runs what the backend does not; None for what it names."""
 
 
 class FunctionCompiler:
@@ -159,7 +163,14 @@ def make_compiler(spec: CompileSpec) -> FunctionCompiler:
         graphwright_plugins.PluginError: The backend or its options are wrong; the subclass says how.
     """
     _check_spec(spec)
-    resolved = resolve_backend(spec.backend, spec.options, mode=spec.mode)
+    resolved = resolve_backend(
+        spec.backend,
+        spec.options,
+        mode=spec.mode,
+        fallback=spec.fallback_backend,
+        on_error=spec.on_backend_error,
+    )
+    resolved.prepare()
     key, backend = intern_key(resolved, fullgraph=spec.fullgraph, dynamic=spec.dynamic)
     return FunctionCompiler(spec, key, backend)
 
@@ -173,10 +184,21 @@ def _check_spec(spec: CompileSpec) -> None:
         raise _wrong("mode", "a name or None", spec.mode)
     if spec.options is not None and not isinstance(spec.options, Mapping):
         raise _wrong("options", "a dict of option names and values, or None", spec.options)
-    if isinstance(spec.backend, type) or not (
-        isinstance(spec.backend, str) or callable(spec.backend) or hasattr(spec.backend, "compile")
-    ):
+    if not _may_be_backend(spec.backend):
         raise _wrong("backend", "a name, a Backend object or a callable (gm, example_inputs)", spec.backend)
+    if spec.fallback_backend is not None and not _may_be_backend(spec.fallback_backend):
+        expected = "a name, a Backend object or a callable (gm, example_inputs), or None"
+        raise _wrong("fallback_backend", expected, spec.fallback_backend)
+    if spec.fallback_backend is not None and spec.fallback_backend == spec.backend:
+        raise CompileValueError(f"graphwright.compile: backend {spec.backend!r} cannot be its own fallback_backend")
+    if spec.on_backend_error not in ("raise", "fallback"):
+        raise CompileValueError(
+            f"graphwright.compile: on_backend_error must be 'raise' or 'fallback', not {spec.on_backend_error!r}"
+        )
+
+
+def _may_be_backend(value: Any) -> bool:
+    return not isinstance(value, type) and (isinstance(value, str) or callable(value) or hasattr(value, "compile"))
 
 
 def _wrong(argument: str, expected: str, value: object) -> CompileArgumentError:

@@ -38,6 +38,9 @@ class ContinuationCode(BreakCode):
         live = live_names(self._decoded, self._entry)
         given = [(STACK_ARGUMENT.format(i), value) for i, value in enumerate(self._stack) if value is not NULL]
         given += [(name, self._tx.locals[name]) for name in live if name in self._tx.locals]
+        unread = [n for n, value in self._tx.locals.items() if n not in live and value.has_weak_reference]
+        given += [(name, self._tx.locals[name]) for name in unread]
+        self._kept.update(unread)
         given += [(name, self._tx.cells[name]) for name in self._given_cells()]
         first = self._tx.code.co_varnames[:1]  # what `super()` takes for `self`
         return sorted(given, key=lambda pair: pair[0] not in first)

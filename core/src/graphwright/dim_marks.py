@@ -87,6 +87,11 @@ def mark_static_address(tensor: torch.Tensor, guard: bool = False) -> None:
     tensor.__dict__["_dynamo_static_input_type"] = "guarded" if guard else "unguarded"
 
 
+def has_static_address(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is marked to stay at one address."""
+    return "_dynamo_static_input_type" in tensor.__dict__
+
+
 def dynamic_dims(tensor: torch.Tensor) -> frozenset[int]:
     """Dimensions that must be symbolic."""
     return frozenset(tensor.__dict__.get(_DYNAMIC, ()))

@@ -8,7 +8,7 @@ fetched before.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from graphwright.guards.guard_set import GuardSet
@@ -31,6 +31,7 @@ class Effects:
         self.mutated: dict[VariableTracker, None] = {}
         self.class_attributes: dict[tuple[type, str], VariableTracker] = {}
         self.later_calls: list[LaterCall] = []
+        self._cuts: list[Callable[[], None]] = []
         """Logging calls that run after the graph, in order."""
         self._known: dict[int, tuple[Any, VariableTracker]] = {}
         self._watches: list[Watch] = []
@@ -50,6 +51,20 @@ class Effects:
             yield
         finally:
             self._watches.pop()
+
+    def at_end(self, cut: Callable[[], None]) -> None:
+        """Have a function called when the capture ends: one that cuts a cycle among variables."""
+        self._cuts.append(cut)
+
+    def release(self) -> None:
+        """Let go of all outside objects."""
+        for cut in self._cuts:
+            cut()
+        self._cuts.clear()
+        self._known.clear()
+        self.mutated.clear()
+        self.class_attributes.clear()
+        self.later_calls.clear()
 
     def know(self, value: Any, variable: VariableTracker) -> None:
         """Remember the variable of an outside object, so that it stays one however it is reached."""

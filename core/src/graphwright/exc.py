@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from graphwright_plugins.report import kind_of
+
 if TYPE_CHECKING:
     from graphwright.graph_breaks import GraphBreakKind
 
@@ -61,6 +63,7 @@ class BackendCompilerFailed(GraphwrightError, RuntimeError):
     Attributes:
         backend_name, distribution, version: whose backend it was.
         graph_name: the graph it was given.
+        kind: ``"unsupported"``, ``"resource"`` or ``"bug"``, by what it raised.
     """
 
     def __init__(
@@ -70,15 +73,25 @@ class BackendCompilerFailed(GraphwrightError, RuntimeError):
         self.distribution = distribution
         self.version = version
         self.graph_name = graph_name
+        self.kind = kind_of(cause)
         origin = f" ({distribution} {version})".replace(" )", ")") if distribution else ""
         try:
             text = f"{type(cause).__name__}: {cause}"
         except Exception:  # noqa: BLE001  a plugin's exception may fail to print itself
             text = type(cause).__name__
         super().__init__(
-            f"backend {backend_name!r}{origin} failed to compile {graph_name}: {text}\n"
-            "To see whether the graph or the backend is at fault, run the same call with backend='eager'."
+            f"backend {backend_name!r}{origin} failed to compile {graph_name}: {text}\n{_WHAT_TO_DO[self.kind]}"
         )
+
+
+_WHAT_TO_DO = {
+    "unsupported": "The backend does not support this graph. To run such graphs elsewhere, with a warning: "
+    "graphwright.compile(..., on_backend_error='fallback').",
+    "resource": "It ran out of something, or met a failure that may pass: trying again may work. To run such graphs "
+    "elsewhere, with a warning: graphwright.compile(..., on_backend_error='fallback').",
+    "bug": "To see whether the graph or the backend is at fault, run the same call with backend='eager'. If that "
+    "works, it is a bug of the backend, to be reported to its authors.",
+}
 
 
 class InternalError(GraphwrightError, RuntimeError):
@@ -132,3 +145,16 @@ class NotConstant(Exception):
 
 class NotProxyable(Exception):
     """A variable cannot stand in the graph."""
+
+
+def drop_tracebacks(error: BaseException) -> None:
+    """Let go of the frames that an exception, which has been dealt with, and those it came from went through.
+
+    A frame that keeps the exception in a variable is a cycle, and would keep the values of its call.
+    """
+    pending: list[BaseException | None] = [error]
+    while pending:
+        current = pending.pop()
+        if current is not None and current.__traceback__ is not None:
+            current.__traceback__ = None
+            pending += [current.__cause__, current.__context__]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import fx
@@ -11,6 +11,7 @@ from torch import fx
 import graphwright.events as events
 from graphwright.compiler import CompileSpec, make_compiler
 from graphwright.exc import CodeLocation
+from graphwright_plugins import Backend, GraphCompiler, PartitionPlan, resolve_backend
 
 _CALLS = ("call_function", "call_method", "call_module")
 
@@ -51,6 +52,8 @@ class Explanation:
     """The conditions under which what was captured may be used again; each prints as a line."""
     compile_time_s: float
     """Seconds spent capturing and in the backend."""
+    plans: list[PartitionPlan] = field(default_factory=list)
+    """How the graphs would be cut for the backend that was named; empty where none was."""
     ops_per_graph: list[list[Any]] = field(init=False)
     """The targets of the calls in each graph."""
 
@@ -81,6 +84,7 @@ class Explanation:
         lines += _section("Graph breaks", self.break_reasons)
         lines += _section("Left to the interpreter", self.skipped)
         lines += _section("Ops per graph", [", ".join(map(_op_name, ops)) or "none" for ops in self.ops_per_graph])
+        lines += _section("Partitions", [str(plan).replace("\n", "\n     ") for plan in self.plans])
         lines += _section("Guards", self.guards)
         return "\n".join(lines)
 
@@ -93,12 +97,23 @@ def _op_name(target: Any) -> str:
     return target if isinstance(target, str) else getattr(target, "__name__", None) or str(target)
 
 
-def explain(fn: Any, *, dynamic: bool | None = None) -> Callable[..., Explanation]:
+def explain(
+    fn: Any,
+    *,
+    dynamic: bool | None = None,
+    backend: str | Backend | GraphCompiler | None = None,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Explanation]:
     """Tell what is captured of a function, and why no more.
 
     Args:
         fn: Anything `graphwright.compile` takes, compiled already or not.
         dynamic: As for `graphwright.compile`.
+        backend: A backend, as for `graphwright.compile`. It compiles nothing; it is asked which nodes it does, and the
+            explanation tells how each graph would be cut.
+        options: Its options.
+        mode: Its mode.
 
     Returns:
         A function that calls `fn` once, freshly compiled, with its arguments, and returns the `Explanation`. What `fn`
@@ -106,18 +121,24 @@ def explain(fn: Any, *, dynamic: bool | None = None) -> Callable[..., Explanatio
 
     Raises:
         CompileArgumentError: `fn` is of no kind that can be compiled.
+        graphwright_plugins.PluginError: the backend, one of its options or its mode is wrong, or it cannot work here.
     """
+    resolved = None if backend is None else resolve_backend(backend, options, mode=mode)
+    plans: list[PartitionPlan] = []
 
     def keep_graph(gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        if resolved is not None:
+            plans.extend(resolved.plans(gm, example_inputs))
         return gm.forward
 
     # A backend made for this call: nothing captured before fits, and nothing captured here is used later.
     compiled = make_compiler(CompileSpec(keep_graph, dynamic=dynamic)).compile(fn)
 
     def run(*args: Any, **kwargs: Any) -> Explanation:
+        plans.clear()
         with events.collected() as found:
             out = compiled(*args, **kwargs)
-        return _explanation(out, found)
+        return replace(_explanation(out, found), plans=list(plans))
 
     return run
 

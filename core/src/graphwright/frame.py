@@ -22,6 +22,7 @@ from graphwright.exc import (
     RecompileLimitExceeded,
     TorchRuntimeError,
     Unsupported,
+    drop_tracebacks,
 )
 from graphwright.frame_compiler import FrameCompiler
 from graphwright.frame_filter import EXPECTED_CODE, is_worth_capturing, may_see_tensors, why_never_captured
@@ -29,12 +30,13 @@ from graphwright.guards.advice import OBJECTS_GONE, ShapeRules, advised
 from graphwright.guards.failure import GuardFailure, Recompile
 from graphwright.guards.in_words import FrameNames, Miss, in_words
 from graphwright.line_cache import own_line_cache
+from graphwright.markers import advised_by
 from graphwright.resume import RESUME_FUNCTIONS
 from graphwright.shapes.seen import SeenShapes
 from graphwright.stance import allows_capture
 from graphwright.torch_compat import why_operations_are_intercepted
 from graphwright.weak_identity import WeakIdentityMap
-from graphwright_plugins import HookError
+from graphwright_plugins import GraphReport, HookError
 
 _MAX_FAILED_CAPTURES = 4
 """After so many captures of one code object came to nothing, it is left to the interpreter for good."""
@@ -47,7 +49,7 @@ the square of their number.
 """
 
 _MAX_REMEMBERED = 32
-"""How many recompiles of a code object are remembered, for `explain_recompiles`."""
+"""How many recompiles and graphs of a code object are remembered, for `explain_recompiles` and `backend_report`."""
 
 _MAX_TOLD = 32
 """Of how many entries a recompile tells why they did not fit, the latest: the limit counts for each object apart."""
@@ -67,6 +69,7 @@ class _CodeHistory:
     fixed: dict[str, str] = field(default_factory=dict)
     """Sizes and numbers that the program asked for, each with where it did."""
     recompiles: deque[Recompile] = field(default_factory=lambda: deque(maxlen=_MAX_REMEMBERED))
+    reports: deque[GraphReport] = field(default_factory=lambda: deque(maxlen=_MAX_REMEMBERED))
 
 
 class _Histories:
@@ -110,6 +113,8 @@ class CaptureHistory:
     """Sizes and numbers that the program asked for, each with where it did."""
     recompiles: tuple[Recompile, ...]
     """The calls that no entry fitted, in order."""
+    reports: tuple[GraphReport, ...]
+    """What backends made of its graphs, in order."""
 
 
 def histories_of(code: CodeType) -> list[CaptureHistory]:
@@ -122,6 +127,7 @@ def histories_of(code: CodeType) -> list[CaptureHistory]:
             bool(_native.flags(code, key) & _native.RUN_ONLY),
             tuple(history.fixed.copy().items()),  # another thread may add to it
             tuple(history.recompiles.copy()),
+            tuple(history.reports.copy()),
         )
         for key, history in _histories.of_code(code)
     ]
@@ -140,6 +146,11 @@ def convert_frame(function: FunctionType, args: tuple[object, ...], key: CacheKe
         Unsupported: under `fullgraph=True`, where the frame cannot be captured whole.
         BackendCompilerFailed: the backend raised.
     """
+    with advised_by(key.backend):
+        return _convert(function, args, key)
+
+
+def _convert(function: FunctionType, args: tuple[object, ...], key: CacheKey) -> _native.Entry | int | None:
     code = function.__code__
     if any(type(a) is CellType for a in args) and code not in RESUME_FUNCTIONS:
         return None  # a cell among the variables of a frame would be taken for that of a variable
@@ -177,19 +188,22 @@ def _capture(
     events.emit(events.FrameStarted(function=_name(code), location=_first_line(code), compile_id=compile_id))
     started = time.perf_counter()
     outcome = "failed"
+    compiler = FrameCompiler(function, args, key, compile_id, convert_frame, history.seen)
     try:
-        compiler = FrameCompiler(function, args, key, compile_id, convert_frame, history.seen)
         with own_line_cache():
             entry = compiler.compile()
         outcome = "compiled"
         history.fixed.update(compiler.fixed)
+        history.reports.extend(compiler.reports)
         of_all = _histories.of(RESUME_FUNCTIONS.original_of(code), key)
         of_all.empty = of_all.empty + 1 if compiler.is_empty else 0
         return entry
     except GraphBreak as signal:
         history.failures += 1
         outcome = "skipped"
-        return _leave_to_interpreter(signal, code, key, history, compile_id)
+        flag = _leave_to_interpreter(signal, code, key, history, compile_id)
+        drop_tracebacks(signal)
+        return flag
     except (GraphwrightError, RecursionError) as error:
         if isinstance(error, RecursionError) and not key.settings.raise_internal_errors:
             return _too_deep(code, history, compile_id)
@@ -201,6 +215,7 @@ def _capture(
     except Exception as error:  # noqa: BLE001  border: our bugs must not change what the program does
         return _internal_error(error, code, key, history, compile_id)
     finally:
+        compiler.release()
         seconds = time.perf_counter() - started
         events.emit(events.FrameFinished(function=_name(code), outcome=outcome, seconds=seconds, compile_id=compile_id))
 

@@ -12,13 +12,14 @@ from typing import Any
 import graphwright._native as _native
 import graphwright.events as events
 import graphwright.graph_breaks as gb
+from graphwright.backend_events import tell_report
 from graphwright.break_code import BreakCode
 from graphwright.bytecode import CodeBuilder
 from graphwright.cache_key import CacheKey
 from graphwright.capture import CaptureState, root_translator
 from graphwright.codegen import EXTRAS, INPUTS, Codegen, argument_slots
 from graphwright.continuation import break_inside, innermost_resumable
-from graphwright.exc import BackendCompilerFailed, CodeLocation, GraphBreak, InternalError
+from graphwright.exc import BackendCompilerFailed, CodeLocation, GraphBreak, InternalError, drop_tracebacks
 from graphwright.graph.ambient_state import AmbientState
 from graphwright.graph.bodies import body_modules
 from graphwright.graph.graph_call import (
@@ -28,6 +29,7 @@ from graphwright.graph.graph_call import (
     random_generators,
     restoring_random_state,
 )
+from graphwright.graph.graph_signature import Frame
 from graphwright.graph.history import forget_history
 from graphwright.graph.output_graph import FinishedGraph, GraphInput, graph_name
 from graphwright.graph_failure import GraphFailure, made_cells
@@ -42,7 +44,7 @@ from graphwright.symbolic.frame_state import Returned
 from graphwright.symbolic.translator import RootTranslator, Translator
 from graphwright.torch_compat import DATA_DEPENDENT_ERRORS, forget_source_with, refuses_symbolic_floats
 from graphwright.variables.base import NotReconstructible, VariableTracker
-from graphwright_plugins import LeftToEager
+from graphwright_plugins import Extent, GraphReport, LeftToEager, ResolvedBackend, collecting
 
 Convert = Callable[[FunctionType, tuple[object, ...], CacheKey], object]
 
@@ -72,10 +74,13 @@ class FrameCompiler:
         self._compile_id = compile_id
         self._convert = convert
         self._seen = seen or SeenShapes()
+        self._captures: list[CaptureState] = []
         self.is_empty = False
         """Whether the entry that was made has no graph."""
         self.fixed: dict[str, str] = {}
         """The sizes and numbers that the program asked for, each with where it did."""
+        self.reports: tuple[GraphReport, ...] = ()
+        """What became of the graph at the backend."""
         self._location = CodeLocation(self._code.co_filename, self._code.co_firstlineno, self._code.co_qualname)
 
     def compile(self) -> _native.Entry:
@@ -101,6 +106,13 @@ class FrameCompiler:
             self._seen.fix_floats()
             return self._compile()
 
+    def release(self) -> None:
+        """Let go of all that belongs to the call which the entry was made for."""
+        for capture in self._captures:
+            capture.release()
+        self._captures.clear()
+        self._args = ()
+
     def _compile(self) -> _native.Entry:
         before = AmbientState.current()
         try:
@@ -115,7 +127,9 @@ class FrameCompiler:
                     raise
                 before.install()
                 inside = self._compile_inside(signal, before)
-                return inside or self._compile_up_to(signal, translator.broken_step, before)
+                entry = inside or self._compile_up_to(signal, translator.broken_step, before)
+                drop_tracebacks(signal)
+                return entry
         finally:
             before.install()
 
@@ -131,7 +145,23 @@ class FrameCompiler:
             captures_sizes=settings.capture_dynamic_output_shape_ops,
         )
         capture = CaptureState(settings, is_whole=self._key.fullgraph, shapes=shapes)
+        capture.output.frame = Frame(self._args, self._extent())
+        self._captures.append(capture)
         return capture, root_translator(capture, self._function, self._args)
+
+    def _extent(self, end: GraphBreak | None = None) -> Extent:
+        """Which part of the program a graph covers that this graph break ended."""
+        extent = Extent(
+            RESUME_FUNCTIONS.name_of(self._code),
+            self._code.co_filename,
+            self._code.co_firstlineno,
+            starts_midway=self._code in RESUME_FUNCTIONS,
+        )
+        if end is None:
+            return extent
+        at = end.location or self._location
+        why = f"{end.kind.title}: {end.detail}"
+        return dataclasses.replace(extent, break_id=end.kind.gw_id, why_ended=why, ended_at=f"{at.filename}:{at.line}")
 
     def _compile_inside(self, signal: GraphBreak, before: AmbientState) -> _native.Entry | None:
         """Break the graph inside an inlined call, so that what its callers captured is kept; None where it can't be."""
@@ -190,6 +220,7 @@ class FrameCompiler:
                 compile_id=self._compile_id,
             )
         )
+        capture.output.frame = Frame(self._args, self._extent(signal))
         builder = ending.builder(self._builder_arguments())
         # Functions that a transform or a checkpoint runs must run the same way each time it calls them.
         hooked = ending.needs_hook() and signal.hooked and signal.kind is not gb.HIGHER_ORDER
@@ -245,6 +276,7 @@ class FrameCompiler:
             self._location,
             is_repeatable,
             has_effects=not capture.effects.is_empty(),
+            may_fall_back=self._backend.on_error == "fallback",
         )
         codegen.emit_into(builder, graph_call, inputs, failure.emit_handler)
         code = builder.assemble()
@@ -287,22 +319,38 @@ class FrameCompiler:
             )
         )
         started = time.perf_counter()
-        compiled = self._call_backend(capture, graph)
+        with collecting(graph.name) as collector:
+            compiled = self._call_backend(capture, graph)
         seconds = time.perf_counter() - started
+        self.reports = collector.reports
         for part in body_modules(module):
             forward: Any = part.forward  # a bound method, which torch annotates as any callable
             _native.mark(forward.__func__.__code__, None, _native.SKIP)
             forget_source_with(forward.__func__.__code__)
         forget_history(module)
         events.emit(
-            events.GraphCompiled(name=graph.name, backend=backend.name, seconds=seconds, compile_id=self._compile_id)
+            events.GraphCompiled(
+                name=graph.name,
+                backend=backend.name,
+                seconds=seconds,
+                reports=self.reports,
+                compile_id=self._compile_id,
+            )
         )
+        for builder in collector.builders:
+            tell_report(builder, self._location, self._compile_id)
         if backend.distribution == "graphwright-eager":
             return compiled
         return checked(compiled, graph, backend)
 
-    def _call_backend(self, capture: CaptureState, graph: FinishedGraph) -> Callable[..., Any]:
+    @property
+    def _backend(self) -> ResolvedBackend:
         backend = self._key.backend
+        falls_back = self._key.settings.suppress_errors and backend.on_error == "raise"
+        return dataclasses.replace(backend, on_error="fallback") if falls_back else backend
+
+    def _call_backend(self, capture: CaptureState, graph: FinishedGraph) -> Callable[..., Any]:
+        backend = self._backend
         try:
             return call_backend(backend, graph, capture.output.tracing_context)
         except BackendCompilerFailed as failure:

@@ -17,6 +17,7 @@ import graphwright.events as events
 from graphwright.bytecode import CodeBuilder, Label, decode
 from graphwright.codegen import EXTRAS, INPUTS
 from graphwright.exc import CodeLocation, GraphwrightError
+from graphwright_plugins import PluginError
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class GraphFailure:
     """Whether the graph changes nothing: no input, no random state, nothing that is unknown."""
     has_effects: bool
     """Whether Python objects are changed after the graph."""
+    may_fall_back: bool = True
+    """Whether the call may run in eager where the backend itself says that it failed."""
 
     def emit_handler(self, builder: CodeBuilder, failed: Label) -> None:
         """Emit the handler of what the graph raises.
@@ -47,7 +50,7 @@ class GraphFailure:
             "runs_in_eager": self.is_repeatable,
             "loses_effects": self.has_effects and not self.is_repeatable,
         }
-        report = functools.partial(_report, facts)
+        report = functools.partial(_report, facts, self.may_fall_back)
         raise_it = Label("raise what the graph raised")
         builder.label(failed)
         builder.push_exc_info()
@@ -84,12 +87,15 @@ def made_cells(code: CodeType) -> tuple[str, ...]:
     return tuple(i.argval for i in instructions[:body] if i.opname == "MAKE_CELL")
 
 
-def _report(facts: dict[str, Any], error: BaseException) -> bool:
+def _report(facts: dict[str, Any], may_fall_back: bool, error: BaseException) -> bool:
     """Emit the event of a failure; say whether the call is to run in eager.
 
-    What is no `Exception` (an interrupt, an exit) asks to leave, and an error of ours says what went wrong already.
+    What is no `Exception` (an interrupt, an exit) asks to leave, and an error of ours says what went wrong already. An
+    error of the plugin contract is the backend's for certain: then what the user asked for in that case is done.
     """
     if not isinstance(error, Exception) or isinstance(error, GraphwrightError):
         return False
+    if isinstance(error, PluginError) and not may_fall_back:
+        facts = {**facts, "loses_effects": facts["loses_effects"] or facts["runs_in_eager"], "runs_in_eager": False}
     events.emit(events.GraphFailed(error=error, **facts))
     return bool(facts["runs_in_eager"])

@@ -5,8 +5,8 @@ it, `-name` takes it out again, `all` means every log but `trace_bytecode`.
 
 Without that, the logger `graphwright` gets, once for each place in the user's code:
 
-* WARNING: recompile limits, internal errors, graphs that raise or that a backend leaves to eager, mechanisms that do
-  not work here. Python shows these by default.
+* WARNING: recompile limits, internal errors, graphs that raise, that a backend leaves to eager or fails on,
+  mechanisms that do not work here. Python shows these by default.
 * INFO: graph breaks and skipped frames. They are normal, so one has to ask for them.
 """
 
@@ -136,6 +136,44 @@ def _left_to_eager(event: events.GraphLeftToEager, verbose: bool) -> str:
     )
 
 
+def _fell_back(event: events.BackendFellBack, verbose: bool) -> str:
+    meaning = {
+        "unsupported": "the backend does not support it",
+        "resource": "it ran out of something, or met a failure that may pass",
+        "bug": "a bug of the backend's, to be reported to its authors",
+    }
+    owner = f" ({event.distribution} {event.version})".replace(" )", ")") if event.distribution else ""
+    what = event.graph_name if event.part is None else f"part {event.part} of {event.graph_name}"
+    return (
+        f"{what} ({event.location}) runs on {event.fallback!r}: backend {event.backend!r}{owner} failed to compile it, "
+        f"{type(event.error).__name__}: {event.error} ({meaning[event.kind]})"
+    )
+
+
+def _partition(event: events.GraphPartitioned, verbose: bool) -> str:
+    reasons = "".join(f"\n  {reason}" for reason in event.reasons)
+    return (
+        f"{event.graph_name} ({event.location}) runs in {event.parts} parts, {event.on_backend} of them on "
+        f"{event.backend!r}, the others on {event.fallback!r}{reasons}"
+    )
+
+
+def _nothing_on_backend(event: events.NothingOnBackend, verbose: bool) -> str:
+    reasons = event.reasons if verbose else event.reasons[:5]
+    text = "".join(f"\n  {reason}" for reason in reasons)
+    more = f"\n  and {len(event.reasons) - len(reasons)} more" if len(reasons) < len(event.reasons) else ""
+    return (
+        f"nothing of {event.graph_name} ({event.location}) runs on backend {event.backend!r}; all of it runs on "
+        f"{event.fallback!r}:{text}{more}"
+    )
+
+
+_PARTITION_FORMATS: Mapping[type[Event], Callable[[Any, bool], str]] = {
+    events.GraphPartitioned: _partition,
+    events.NothingOnBackend: _nothing_on_backend,
+}
+
+
 def _backend(event: Event, verbose: bool) -> str:
     if isinstance(event, events.BackendUsed):
         return f"{event.graph_name} goes to backend {event.backend} {event.distribution} {event.version}".rstrip()
@@ -144,6 +182,23 @@ def _backend(event: Event, verbose: bool) -> str:
     if isinstance(event, events.BackendFailed):
         return f"backend {event.backend} failed on {event.graph_name}: {type(event.error).__name__}"
     return str(event)
+
+
+def _artifact_cache(event: events.ArtifactCacheUsed | events.ArtifactRejected, verbose: bool) -> str:
+    if isinstance(event, events.ArtifactRejected):
+        return f"a saved graph of backend {event.backend} is not used, so it is compiled: {event.reason}"
+    what = f"{event.n_bytes} bytes in {event.seconds * 1e3:.1f} ms" if event.n_bytes else event.reason
+    return f"{event.result.replace('_', ' ')} of backend {event.backend}: {what}" + (
+        f"\n  key {event.key}" if verbose and event.key else ""
+    )
+
+
+def _frozen_weights(event: events.FrozenWeightsChanged, verbose: bool) -> str:
+    shown = event.changed if verbose else event.changed[:3]
+    more = len(event.changed) - len(shown)
+    names = ", ".join(shown) + (f" and {more} more" if more else "")
+    why = f": {event.reason}" if event.reason else ""
+    return f"frozen weights of {event.function} {event.how} ({names}): {event.action}{why}"
 
 
 def _timing(event: Event, verbose: bool) -> str:
@@ -185,8 +240,17 @@ LOGS: Mapping[str, Log] = {
     "aot_graphs": Log((events.BackendArtifact,), _artifact, "forward and backward graphs of AOTAutograd"),
     "output_code": Log((events.BackendArtifact,), _artifact, "source that backends generated"),
     "backends": Log((events.BackendUsed, events.BackendChosen, events.BackendFailed), _backend, "who compiles what"),
+    "artifact_cache": Log((events.ArtifactCacheUsed, events.ArtifactRejected), _artifact_cache,
+                          "graphs loaded that another process compiled, and why others were not"),
+    "frozen_weights": Log(
+        (events.FrozenWeightsChanged,), _frozen_weights, "weights held as constants that changed, and what was done"
+    ),
     "compile_times": Log((events.GraphCompiled, events.FrameFinished), _timing, "how long captures and backends take"),
     "graph_failures": Log((events.GraphFailed,), _graph_failed, "compiled graphs that raised when called"),
+    "fallbacks": Log((events.BackendFellBack,), _fell_back, "graphs that a backend failed on and another runs"),
+    "partitions": Log((events.GraphPartitioned, events.NothingOnBackend),
+                      lambda e, v: _PARTITION_FORMATS[type(e)](e, v),
+                      "graphs that a backend does in part, and why not all"),
     "left_to_eager": Log((events.GraphLeftToEager,), _left_to_eager, "graphs that backends left to eager, and why"),
     "internal_errors": Log((events.InternalErrorCaught,), _internal_error, "bugs of Graphwright's own"),
     "mechanisms": Log((events.MechanismOff,), _mechanism, "what does not work on this machine"),
@@ -260,7 +324,8 @@ class _Reporter:
     def report(self, event: Event) -> None:
         """Log an event that everybody may want to know of."""
         level, text = self._LEVELS[type(event)]
-        place = (type(event), str(event.location), getattr(event, "gw_id", None) or getattr(event, "mechanism", None))
+        what = getattr(event, "gw_id", None) or getattr(event, "mechanism", None) or getattr(event, "key", None)
+        place = (type(event), str(event.location), what)
         if _logger.isEnabledFor(level) and place not in self.reported:
             self.reported.add(place)
             _logger.log(level, "%s", text(event, False))
@@ -269,11 +334,15 @@ class _Reporter:
         events.GraphBroke: (logging.INFO, _graph_break),
         events.FrameSkipped: (logging.INFO, _skip),
         events.BackendChosen: (logging.INFO, _backend),
+        events.GraphPartitioned: (logging.INFO, _partition),
+        events.NothingOnBackend: (logging.WARNING, _nothing_on_backend),
+        events.BackendFellBack: (logging.WARNING, _fell_back),
         events.CacheLimitHit: (logging.WARNING, _limit),
         events.InternalErrorCaught: (logging.WARNING, _internal_error),
         events.GraphFailed: (logging.WARNING, _graph_failed),
         events.GraphLeftToEager: (logging.WARNING, _left_to_eager),
         events.MechanismOff: (logging.WARNING, _mechanism),
+        events.ArtifactRejected: (logging.WARNING, _artifact_cache),
     }
 
 

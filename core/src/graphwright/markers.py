@@ -8,10 +8,12 @@ predicates below them are what capture asks. The predicates also honour the mark
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any, Generic, TypeVar
@@ -21,6 +23,7 @@ import torch
 import graphwright._native as _native
 import graphwright.torch_compat as torch_compat
 from graphwright.exc import CompileArgumentError, CompileValueError
+from graphwright_plugins import CaptureAdvice, ResolvedBackend
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -80,6 +83,21 @@ class Substitute:
     """Whether the original may be run at capture time on constant arguments."""
 
 
+class _Advice:
+    """The advice of the backend that is captured for, by identity of functions."""
+
+    def __init__(self, advice: CaptureAdvice, backend: str) -> None:
+        self.advice = advice  # keeps the functions alive, so that their ids mean them
+        self.whole = frozenset(map(id, map(_function_of, advice.keep_whole)))
+        self.out = frozenset(map(id, map(_function_of, advice.leave_out)))
+        self.mark = DisableMark(advice.reason, False, f"backend {backend!r}, which leaves it out of its graphs")
+
+
+def _function_of(fn: Any) -> Any:
+    return fn.__func__ if isinstance(fn, MethodType) else fn
+
+
+_advice: ContextVar[_Advice | None] = ContextVar("graphwright_capture_advice", default=None)
 _disabled: IdentityRegistry[DisableMark] = IdentityRegistry()
 _in_graph: IdentityRegistry[bool] = IdentityRegistry()
 _constant_result: IdentityRegistry[bool] = IdentityRegistry()
@@ -259,9 +277,26 @@ def is_compiling() -> bool:
 # ------------------------------------------------------------------ what capture asks
 
 
+@contextlib.contextmanager
+def advised_by(backend: ResolvedBackend) -> Iterator[None]:
+    """Capture as a backend advises."""
+    advice = backend.capture_advice
+    token = _advice.set(None if advice is None else _Advice(advice, backend.name))
+    try:
+        yield
+    finally:
+        _advice.reset(token)
+
+
+def why_left_out(fn: object) -> DisableMark | None:
+    """The mark of the backend's advice that keeps a function out of its graphs, or None."""
+    advice = _advice.get()
+    return advice.mark if advice is not None and id(fn) in advice.out else None
+
+
 def why_disabled(fn: object) -> DisableMark | None:
-    """The mark that forbids to capture a function, Graphwright's or torch's, or None."""
-    mark = _disabled.get(fn)
+    """The mark that forbids to capture a function, Graphwright's or torch's or the backend's advice, or None."""
+    mark = why_left_out(fn) or _disabled.get(fn)
     if mark is None and isinstance(fn, FunctionType):
         found = torch_compat.torch_disable_mark(fn)
         if found is not None:
@@ -270,7 +305,10 @@ def why_disabled(fn: object) -> DisableMark | None:
 
 
 def is_allowed_in_graph(fn: object) -> bool:
-    """Whether calls of a function go into the graph unopened, by Graphwright's mark or torch's."""
+    """Whether calls of a function go into the graph unopened, by a mark, torch's too, or by the backend's advice."""
+    advice = _advice.get()
+    if advice is not None and id(fn) in advice.whole:
+        return True
     return fn in _in_graph or torch_compat.is_torch_allowed_in_graph(fn)
 
 

@@ -15,7 +15,16 @@ from torch import fx
 import graphwright.events as events
 from graphwright.events import Event
 from graphwright.exc import CodeLocation
-from graphwright_plugins import PluginError, Plugins, listen_to_artifacts, load_plugins
+from graphwright_plugins import (
+    CacheOutcome,
+    PluginError,
+    Plugins,
+    WeightsChange,
+    listen_to_artifacts,
+    listen_to_cache,
+    listen_to_weights,
+    load_plugins,
+)
 
 
 def _place(location: CodeLocation | None) -> dict[str, Any]:
@@ -25,7 +34,9 @@ def _place(location: CodeLocation | None) -> dict[str, Any]:
     }
 
 
-def _failure_of_backend(event: events.BackendFailed | events.GraphLeftToEager) -> dict[str, Any]:
+def _failure_of_backend(
+    event: events.BackendFailed | events.GraphLeftToEager | events.BackendFellBack,
+) -> dict[str, Any]:
     return {
         "compile_id": event.compile_id,
         "graph_name": event.graph_name,
@@ -73,6 +84,7 @@ _HOOKS: Mapping[type[Event], tuple[str, Callable[[Any], dict[str, Any]]]] = {
     ),
     events.BackendFailed: ("backend_failed", _failure_of_backend),
     events.GraphLeftToEager: ("backend_failed", _failure_of_backend),
+    events.BackendFellBack: ("backend_failed", _failure_of_backend),
     events.FrameFinished: (
         "capture_finished",
         lambda e: {
@@ -95,6 +107,10 @@ _HOOKS: Mapping[type[Event], tuple[str, Callable[[Any], dict[str, Any]]]] = {
             **_place(e.location),
         },
     ),
+    events.FrozenWeightsChanged: (
+        "weights_changed",
+        lambda e: {"function": e.function, "weights": e.changed, "how": e.how, "action": e.action, "reason": e.reason},
+    ),
     events.CacheLimitHit: (
         "recompile_limit_hit",
         lambda e: {"function": e.function, "limit": e.limit, "reason": e.reason, **_place(e.location)},
@@ -104,6 +120,34 @@ _HOOKS: Mapping[type[Event], tuple[str, Callable[[Any], dict[str, Any]]]] = {
 
 def _tell_artifact(kind: str, name: str, text: str) -> None:
     events.emit(events.BackendArtifact(kind=kind, name=name, text=text))
+
+
+def _tell_outcome(outcome: CacheOutcome) -> None:
+    if outcome.result == "rejected":
+        events.emit(events.ArtifactRejected(backend=outcome.backend, key=outcome.key, reason=outcome.reason))
+        return
+    events.emit(
+        events.ArtifactCacheUsed(
+            result=outcome.result,
+            backend=outcome.backend,
+            key=outcome.key,
+            reason=outcome.reason,
+            n_bytes=outcome.n_bytes,
+            seconds=outcome.seconds,
+        )
+    )
+
+
+def _tell_weights(change: WeightsChange) -> None:
+    events.emit(
+        events.FrozenWeightsChanged(
+            function=change.function,
+            changed=change.changed,
+            how=change.how,
+            action=change.action,
+            reason=change.reason,
+        )
+    )
 
 
 class PluginBridge:
@@ -144,6 +188,8 @@ class PluginBridge:
         """Start to follow the event stream, and tell it what backends make on the way."""
         events.subscribe(self.tell, *_HOOKS)
         listen_to_artifacts(_tell_artifact)
+        listen_to_cache(_tell_outcome)
+        listen_to_weights(_tell_weights)
 
 
 BRIDGE = PluginBridge()

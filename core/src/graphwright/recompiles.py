@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Iterator
 from dataclasses import dataclass
-from types import CodeType, FunctionType, MethodType
+from types import CodeType
 from typing import Any
 
-import torch
-
-import graphwright._native as _native
-from graphwright.compiled_module import original_module
-from graphwright.exc import CodeLocation, CompileArgumentError
+from graphwright.code_objects import codes_of
+from graphwright.exc import CodeLocation
 from graphwright.frame import CaptureHistory, histories_of
 from graphwright.guards.failure import Recompile
 from graphwright.resume import RESUME_FUNCTIONS
@@ -95,7 +89,7 @@ def explain_recompiles(fn: Any) -> RecompileReport:
     """
     reports = [
         _report(code, history)
-        for original in _codes(fn)
+        for original in codes_of(fn, "explain_recompiles")
         for code in (original, *RESUME_FUNCTIONS.made_from(original))
         for history in histories_of(code)
         if history.captures or history.recompiles
@@ -115,26 +109,6 @@ def _report(code: CodeType, history: CaptureHistory) -> CacheReport:
         fixed=history.fixed,
         recompiles=history.recompiles,
     )
-
-
-def _codes(fn: Any) -> Iterator[CodeType]:
-    if isinstance(fn, torch.nn.Module):
-        module = original_module(fn) or fn
-        yield from _codes(module.__dict__.get("forward") or inspect.getattr_static(type(module), "forward"))
-        return
-    if isinstance(fn, (MethodType, classmethod, staticmethod)):
-        fn = fn.__func__
-    if isinstance(fn, functools.partial):
-        yield from _codes(fn.func)
-    elif isinstance(fn, _native.Compiled):
-        yield from _codes(fn.__wrapped__)
-    elif isinstance(fn, FunctionType):
-        yield fn.__code__
-    else:
-        call = inspect.getattr_static(type(fn), "__call__", None)
-        if not isinstance(call, (FunctionType, _native.Compiled)):
-            raise CompileArgumentError(f"graphwright.explain_recompiles: {fn!r} has no Python code")
-        yield from _codes(call)
 
 
 def _count(number: int, one: str, several: str = "") -> str:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
+
+from graphwright_plugins import ArtifactSettings, artifact_settings_from_environment
+from graphwright_plugins.artifact_settings import DEFAULT_LIMIT, ArtifactMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,7 @@ class Settings:
     raise_internal_errors: bool = False
     """Raise Graphwright's own bugs instead of running the frame in eager; on in our tests."""
     suppress_errors: bool = False
-    """Run a frame in eager when its backend fails to compile, instead of raising `BackendCompilerFailed`."""
+    """Everywhere do as `on_backend_error="fallback"` of `graphwright.compile` does."""
     automatic_dynamic_shapes: bool = True
     """Make a size or number a symbol when it was another in an earlier capture."""
     assume_static_by_default: bool = True
@@ -34,6 +38,12 @@ class Settings:
     """Instructions a capture may translate before it gives up."""
     reorderable_logging_functions: frozenset[object] = frozenset()
     """Functions whose calls may move after the graph, in order."""
+    artifact_cache: ArtifactMode = "off"
+    """Keep compiled graphs on disk for other processes, where the backend can: `"off"`, `"on"` or `"read_only"`."""
+    artifact_cache_dir: str = ""
+    """The folder for them; the platform's folder for caches where this is empty."""
+    artifact_cache_size: int = DEFAULT_LIMIT
+    """Bytes they may take; past that, what was used longest ago goes."""
     logs: str = ""
     """Comma-separated names of event logs to print; see `graphwright.events`."""
 
@@ -41,18 +51,31 @@ class Settings:
         """Refuse limits that cannot be.
 
         Raises:
-            ValueError: a limit is not a positive integer.
+            ValueError: a limit is not a positive integer, or a mode of the artifact cache is unknown.
         """
         object.__setattr__(self, "reorderable_logging_functions", frozenset(self.reorderable_logging_functions))
         for name in ("recompile_limit", "accumulated_recompile_limit", "inline_depth_limit", "instruction_limit"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"graphwright setting {name!r} must be a positive integer, not {value!r}")
+        _ = self.artifacts
+
+    @property
+    def artifacts(self) -> ArtifactSettings:
+        """Whether and where compiled graphs are kept."""
+        folder = Path(self.artifact_cache_dir).expanduser() if self.artifact_cache_dir else None
+        return ArtifactSettings(self.artifact_cache, folder, self.artifact_cache_size)
 
 
 def settings_from_environment() -> Settings:
-    """The settings as the environment variables ask: `GRAPHWRIGHT_LOGS`, `GRAPHWRIGHT_RAISE_INTERNAL_ERRORS`."""
+    """The settings as the environment variables ask: `GRAPHWRIGHT_LOGS`, `GRAPHWRIGHT_RAISE_INTERNAL_ERRORS`, and
+    `GRAPHWRIGHT_ARTIFACT_CACHE` with `GRAPHWRIGHT_ARTIFACT_CACHE_DIR` and `GRAPHWRIGHT_ARTIFACT_CACHE_SIZE`.
+    """
+    artifacts = artifact_settings_from_environment()
     return Settings(
+        artifact_cache=artifacts.mode,
+        artifact_cache_dir="" if artifacts.folder is None else str(artifacts.folder),
+        artifact_cache_size=artifacts.limit_bytes,
         logs=os.environ.get("GRAPHWRIGHT_LOGS", ""),
         raise_internal_errors=os.environ.get("GRAPHWRIGHT_RAISE_INTERNAL_ERRORS", "0") not in ("", "0"),
     )

@@ -157,5 +157,14 @@ class SourceRoots:
         """An object that lives with the entry, held strongly: nothing that could reach the user's code."""
         return self._root("constant", value, id(value))
 
+    def release(self) -> None:
+        """Cut the cycles between sources and what is reached through them: some hold objects of the program."""
+        pending = list(self._roots.values())
+        while pending:
+            source = pending.pop()
+            pending.extend(source.children.values())
+            source.children.clear()
+        self._roots.clear()
+
     def __iter__(self) -> Iterator[Source]:
         return iter(self._roots.values())

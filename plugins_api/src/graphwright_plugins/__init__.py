@@ -6,7 +6,18 @@ the conformance kit in `graphwright_plugins.testing`.
 
 from .aot import aot_compile, boxed, boxed_compiler, compile_context, core_decompositions, run_in_eager
 from .aot_limits import beyond_aot
+from .artifact_cache import artifacts_wanted
+from .artifact_settings import (
+    ArtifactSettings,
+    artifact_settings_from_environment,
+    current_artifact_settings,
+    using_artifact_settings,
+)
+from .artifact_store import Artifact, ArtifactMeta, ArtifactStore, DamagedArtifact, UnusableStore
 from .artifacts import ArtifactKind, ArtifactListener, listen_to_artifacts, show_artifact
+from .cache_outcomes import CacheOutcome, listen_to_cache
+from .capture_advice import CaptureAdvice
+from .closing import close_backends
 from .entry_points import BACKEND_GROUP, DISABLED_VARIABLE, PLUGIN_GROUP, TORCH_BACKEND_GROUP
 from .errors import (
     ApiVersionError,
@@ -17,22 +28,55 @@ from .errors import (
     DuplicateBackend,
     HookError,
     LeftToEager,
+    NotCacheable,
     OptionError,
     OptionTypeError,
     PluginError,
     PluginLoadError,
+    PrepareFailed,
     UnknownBackend,
     UnknownMode,
     UnknownOption,
     UnsupportedGraph,
 )
+from .fake import constants_of, device_of, real_examples, symbols_of
+from .graph_compiler import OnBackendError
+from .graph_form import GraphForm
+from .graph_hash import UnstableGraph, graph_hash
 from .loading import BackendInfo, list_backends, load_backend, refresh
 from .markers import PROJECT_NAME, hookimpl, hookspec
 from .options import NoOptions
+from .partition import PartitionPlan, PlannedPart
 from .plugins import Plugins, load_plugins
-from .protocol import Backend, Capabilities, CompiledGraph, GraphCompiler, Tolerance, Unavailable
+from .protocol import (
+    Backend,
+    Capabilities,
+    CompiledGraph,
+    GraphCompiler,
+    HasArtifacts,
+    HasClose,
+    Tolerance,
+    Unavailable,
+)
+from .report import BackendFailure, GraphReport, PartReport, collecting, timed_stage
 from .resolve import ResolvedBackend, as_torch_backend, lookup_backend, resolve_backend
+from .saved_graph import load_graph, save_graph
+from .saved_values import NotSavable
+from .signature import (
+    Extent,
+    GraphKind,
+    GraphSignature,
+    InputKind,
+    InputSignature,
+    OutputSignature,
+    TensorSpec,
+    shared_of,
+    signature_of,
+)
+from .supports import HasFallback, HasMinimumPart, HasPartitioner, HasSupports, Refusal, Unsupported
+from .symbols import SymbolicNumber
 from .version import API_VERSION
+from .weights import OfferedValues, WeightsChange, listen_to_weights, offering
 
 __all__ = [
     "API_VERSION",
@@ -42,49 +86,105 @@ __all__ = [
     "PROJECT_NAME",
     "TORCH_BACKEND_GROUP",
     "ApiVersionError",
+    "Artifact",
     "ArtifactKind",
     "ArtifactListener",
+    "ArtifactMeta",
+    "ArtifactSettings",
+    "ArtifactStore",
     "Backend",
     "BackendContractError",
     "BackendDisabled",
+    "BackendFailure",
     "BackendInfo",
     "BackendResourceError",
     "BackendUnavailable",
+    "CacheOutcome",
     "Capabilities",
+    "CaptureAdvice",
     "CompiledGraph",
+    "DamagedArtifact",
     "DuplicateBackend",
+    "Extent",
     "GraphCompiler",
+    "GraphForm",
+    "GraphKind",
+    "GraphReport",
+    "GraphSignature",
+    "HasArtifacts",
+    "HasClose",
+    "HasFallback",
+    "HasMinimumPart",
+    "HasPartitioner",
+    "HasSupports",
     "HookError",
+    "InputKind",
+    "InputSignature",
     "LeftToEager",
     "NoOptions",
+    "NotCacheable",
+    "NotSavable",
+    "OfferedValues",
+    "OnBackendError",
     "OptionError",
     "OptionTypeError",
+    "OutputSignature",
+    "PartReport",
+    "PartitionPlan",
+    "PlannedPart",
     "PluginError",
     "PluginLoadError",
     "Plugins",
+    "PrepareFailed",
+    "Refusal",
     "ResolvedBackend",
+    "SymbolicNumber",
+    "TensorSpec",
     "Tolerance",
     "Unavailable",
     "UnknownBackend",
     "UnknownMode",
     "UnknownOption",
+    "UnstableGraph",
+    "Unsupported",
     "UnsupportedGraph",
+    "UnusableStore",
+    "WeightsChange",
     "aot_compile",
+    "artifact_settings_from_environment",
+    "artifacts_wanted",
     "as_torch_backend",
     "beyond_aot",
     "boxed",
     "boxed_compiler",
+    "close_backends",
+    "collecting",
     "compile_context",
+    "constants_of",
     "core_decompositions",
+    "current_artifact_settings",
+    "device_of",
+    "graph_hash",
     "hookimpl",
     "hookspec",
     "list_backends",
     "listen_to_artifacts",
+    "listen_to_cache",
+    "listen_to_weights",
     "load_backend",
+    "load_graph",
     "load_plugins",
     "lookup_backend",
+    "offering",
+    "real_examples",
     "refresh",
     "resolve_backend",
     "run_in_eager",
+    "save_graph",
+    "shared_of",
     "show_artifact",
+    "signature_of",
+    "symbols_of",
+    "timed_stage",
+    "using_artifact_settings",
 ]

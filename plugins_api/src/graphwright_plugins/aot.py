@@ -11,8 +11,11 @@ from typing import Any, Literal, TypeAlias
 from torch import fx
 
 from .aot_limits import beyond_aot
+from .aot_signature import AotSignatures
+from .compile_lock import COMPILE_LOCK
 from .errors import LeftToEager
 from .protocol import CompiledGraph, GraphCompiler
+from .signature import GraphKind, attached_signature, derived_signature
 from .torch_compat import (
     DATA_DEPENDENT_ERRORS,
     FakeTensorMode,
@@ -25,6 +28,7 @@ from .torch_compat import (
     mark_boxed,
     new_fake_mode,
     partition_functions,
+    saved_tensors_kept,
     tracing_context,
     use_boxed_calls,
 )
@@ -68,40 +72,46 @@ def aot_compile(
         LeftToEager: AOTAutograd can't do this graph as eager does.
     """
     partition_function = _partition_function(partition)
-    compilers = _Compilers()
     with compile_context(example_inputs) as fake_mode:
         inputs = [as_fake(fake_mode, value) for value in example_inputs]
+        compilers = _Compilers(
+            AotSignatures(attached_signature(graph) or derived_signature(graph, inputs, find_writes=False))
+        )
         with _limits_told(compilers):
             reason = beyond_aot(graph, inputs, fake_mode)
             if reason is not None:
                 raise _left_to_eager(reason)
             complete, count = with_unused_results(graph, inputs, fake_mode)
-            compiled: CompiledGraph = aot_module_simplified(
-                complete,
-                inputs,
-                fw_compiler=compilers.watched(fw_compiler),
-                bw_compiler=compilers.watched(bw_compiler or fw_compiler),
-                inference_compiler=compilers.watched(inference_compiler or fw_compiler),
-                partition_fn=partition_function,
-                decompositions=None if decompositions is None else dict(decompositions),
-                keep_inference_input_mutations=keep_inference_input_mutations,
-            )
+            with saved_tensors_kept():
+                compiled: CompiledGraph = aot_module_simplified(
+                    complete,
+                    inputs,
+                    fw_compiler=compilers.watched(fw_compiler, GraphKind.FORWARD),
+                    bw_compiler=compilers.watched(bw_compiler or fw_compiler, GraphKind.BACKWARD),
+                    inference_compiler=compilers.watched(inference_compiler or fw_compiler, GraphKind.INFERENCE),
+                    partition_fn=partition_function,
+                    decompositions=None if decompositions is None else dict(decompositions),
+                    keep_inference_input_mutations=keep_inference_input_mutations,
+                )
     return compiled if complete is graph else first_results(compiled, count)
 
 
 class _Compilers:
     """Knows what the backend's own compilers raised: that is no limit of AOTAutograd's."""
 
-    def __init__(self) -> None:
+    def __init__(self, signatures: AotSignatures) -> None:
+        self.signatures = signatures
         self.error: Exception | None = None
 
-    def watched(self, compiler: GraphCompiler) -> GraphCompiler:
-        """The compiler, its results boxed and its errors remembered."""
+    def watched(self, compiler: GraphCompiler, kind: GraphKind) -> GraphCompiler:
+        """The compiler, given graphs with signatures, its results boxed and its errors remembered."""
         compile_boxed = boxed_compiler(compiler)
 
         def compile_graph(graph: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
             try:
-                return compile_boxed(graph, example_inputs)
+                with COMPILE_LOCK:  # a backward graph is compiled when it runs, perhaps
+                    self.signatures.attach(kind, graph, example_inputs)
+                    return compile_boxed(graph, example_inputs)
             except Exception as error:
                 self.error = error
                 raise
@@ -140,11 +150,13 @@ def _partition_function(partition: Partition) -> Callable[..., Any]:
 def compile_context(example_inputs: Sequence[Any]) -> Iterator[FakeTensorMode]:
     """The tracing context that AOTAutograd and Inductor expect, made where the caller has none.
 
+    One thread is in it at a time: tracing patches classes for all of them.
+
     Yields:
         The fake tensor mode of the context, of the inputs, or a new one when all inputs are real.
     """
     fake_mode = fake_mode_of(example_inputs) or new_fake_mode()
-    with tracing_context(fake_mode):
+    with COMPILE_LOCK, tracing_context(fake_mode):
         yield fake_mode
 
 
@@ -162,6 +174,20 @@ def boxed(function: Callable[..., Any]) -> Callable[[list[Any]], Any]:
         return function(*positional)
 
     return mark_boxed(call)
+
+
+def positional(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, taking its inputs positionally.
+
+    Of use where a function may be boxed only: AOTAutograd marks functions as boxed that are not.
+    """
+    if not is_boxed(function):
+        return function
+
+    def call(*inputs: Any) -> Any:
+        return function(list(inputs))
+
+    return call
 
 
 def boxed_compiler(compiler: GraphCompiler) -> GraphCompiler:

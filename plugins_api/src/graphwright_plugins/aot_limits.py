@@ -17,8 +17,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from .torch_compat import FakeTensorMode, TorchDispatchMode
-from .unused_results import fresh_inputs, storages_of, values_of_nodes
+from .graph_values import storages_of
+from .torch_compat import FakeTensorMode, TorchDispatchMode, as_fake, fake_mode_of, new_fake_mode
+from .unused_results import fresh_inputs, values_of_nodes
 
 
 def beyond_aot(graph: fx.GraphModule, example_inputs: Sequence[Any], fake_mode: FakeTensorMode) -> str | None:
@@ -35,6 +36,12 @@ def beyond_aot(graph: fx.GraphModule, example_inputs: Sequence[Any], fake_mode: 
         return None
     trial = _Trial(graph, example_inputs, fake_mode)
     return (groups and _shared_and_written(trial, groups)) or (switches and _without_history(trial)) or None
+
+
+def written_inputs(graph: fx.GraphModule, example_inputs: Sequence[Any]) -> set[int]:
+    """The indices of the inputs that a graph writes to, found by a run on copies of them that share no memory."""
+    fake_mode = fake_mode_of(example_inputs) or new_fake_mode()
+    return _Trial(graph, [as_fake(fake_mode, value) for value in example_inputs], fake_mode).written
 
 
 class _Trial:

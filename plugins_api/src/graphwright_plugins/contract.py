@@ -52,9 +52,21 @@ def _why_not_extensions(backend: Backend) -> str | None:
     fault = why_not_options(options_type_of(backend))
     if fault is not None:
         return f"has an options_type that {fault}"
-    if not callable(getattr(backend, "available", callable)):
-        return "has an attribute 'available' that can't be called"
-    return None
+    for name in ("available", "close"):
+        if not callable(getattr(backend, name, callable)):
+            return f"has an attribute {name!r} that can't be called"
+    return _why_not_artifacts(backend)
+
+
+def _why_not_artifacts(backend: Backend) -> str | None:
+    if not hasattr(backend, "cache_key_parts"):
+        return None
+    missing = [name for name in ("cache_key_parts", "save", "load", "compatible") if not _is_method(backend, name)]
+    return f"has 'cache_key_parts' and no method {' and no '.join(map(repr, missing))}" if missing else None
+
+
+def _is_method(backend: Backend, name: str) -> bool:
+    return callable(getattr(backend, name, None))
 
 
 def check_backend(candidate: object, found: FoundPlugin) -> Backend:

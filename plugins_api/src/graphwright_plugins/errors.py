@@ -61,6 +61,10 @@ class BackendUnavailable(PluginError, RuntimeError):
         self.remedy = remedy
 
 
+class PrepareFailed(PluginError, RuntimeError):
+    """A backend failed while it got ready to compile: a bug of the plugin's; the cause is chained."""
+
+
 class BackendContractError(PluginError, TypeError):
     """A backend breaks the contract: a bug of the plugin, to be reported to its authors."""
 
@@ -96,12 +100,22 @@ class HookError(PluginError, RuntimeError):
 
 
 class UnsupportedGraph(PluginError, NotImplementedError):
-    """Raised by a backend that can't compile a graph, naming the node and the reason."""
+    """Raised by a backend that can't compile a graph, naming the node and the reason.
+
+    Where the node is one of the graph's, the framework adds what it calls (`op`) and where in the user's code it comes
+    from (`location`); both are then part of the message.
+    """
 
     def __init__(self, message: str, *, node: str = "", reason: str = "") -> None:
         super().__init__(message)
         self.node = node
         self.reason = reason
+        self.op = ""
+        self.location = ""
+
+    def __str__(self) -> str:
+        at = f" at {self.location}" if self.location else ""
+        return f"{super().__str__()} (node {self.node}, {self.op}{at})" if self.op else super().__str__()
 
 
 class LeftToEager(UnsupportedGraph):
@@ -110,3 +124,7 @@ class LeftToEager(UnsupportedGraph):
 
 class BackendResourceError(PluginError, RuntimeError):
     """Raised by a backend that ran out of something or met a passing failure: trying again may work."""
+
+
+class NotCacheable(PluginError, ValueError):
+    """What was compiled can't be kept on disk, for a reason that is no fault; the message is that reason, a clause."""

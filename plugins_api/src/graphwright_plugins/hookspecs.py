@@ -138,6 +138,18 @@ class EventHooks:
         """
 
     @hookspec
+    def weights_changed(self, function: str, weights: Sequence[str], how: str, action: str, reason: str) -> None:
+        """Called when weights that a compiled graph holds as constants are others in a call.
+
+        Args:
+            function: The captured function.
+            weights: The weights that changed, in the program's terms.
+            how: `"replaced"` by other tensors, or `"written to"`.
+            action: What is done: `"compiled anew"`, `"refitted"`, `"weights as inputs"` or `"runs in eager"`.
+            reason: Why no less could be done; empty where that is plain.
+        """
+
+    @hookspec
     def recompile_limit_hit(self, function: str, filename: str, lineno: int, limit: int, reason: str) -> None:
         """Called once when a function has as many entries as it may have and stops being captured.
 

@@ -4,6 +4,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from .contract import check_backend
 from .entry_points import (
@@ -24,6 +25,10 @@ HOW_TO_INSTALL = (
     f"graphwright-cudagraphs ('cudagraphs'), or any package with an entry point in the group {BACKEND_GROUP!r} or "
     f"{TORCH_BACKEND_GROUP!r}; install one with `python -m pip install NAME`."
 )
+
+
+OFFERED_PREFIX: Final = "graphwright_"
+"""What the names begin with by which torch.compile finds Graphwright's backends."""
 
 
 @dataclass(frozen=True)
@@ -208,9 +213,15 @@ def load_backend(name: str) -> Backend:
 def list_backends() -> list[BackendInfo]:
     """Every backend that an installed package offers, by name, those for torch.compile last; imports none of them.
 
-    A name in both groups is listed once, as Graphwright's group is asked first. Read a row's `error` to learn whether
-    it can be used: that imports the backend.
+    A name in both groups is listed once, as Graphwright's group is asked first. So is a backend of Graphwright's that
+    its package offers to torch.compile too, as `graphwright_<name>`. Read a row's `error` to learn whether it can be
+    used: that imports the backend.
     """
     ours = default_registry()
-    others = [info for info in torch_entry_points().infos() if info.name not in ours]
+    offered = {(f"{OFFERED_PREFIX}{info.name}", info.distribution) for info in ours.infos()}
+    others = [
+        info
+        for info in torch_entry_points().infos()
+        if info.name not in ours and (info.name, info.distribution) not in offered
+    ]
     return [*ours.infos(), *others]

@@ -7,6 +7,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import torch
 from torch import fx
 
+from .artifact_store import ArtifactMeta
+
 CompiledGraph: TypeAlias = Callable[..., Sequence[Any]]
 """What `Backend.compile` returns: called with the graph's inputs positionally, returns the outputs in order."""
 
@@ -150,4 +152,115 @@ class HasAvailability(Protocol):
 
     def available(self) -> Unavailable | None:
         """Say why the backend can't work here, or None when it can."""
+        ...
+
+
+@runtime_checkable
+class HasArtifacts(Protocol):
+    """Optional extension: what the backend compiled can be saved, and loaded by another process.
+
+    The framework owns the store: where it lies, keys, locking, size, and what is damaged. It looks an artifact up by
+    the graph's structure, the inputs' metadata, the options, versions, the state of torch, and `cache_key_parts`.
+    """
+
+    def cache_key_parts(self, options: Any) -> Mapping[str, str]:
+        """What else the compiled graph depends on: driver, device, compiler and their versions, environment variables.
+
+        A backend that is passed as an object, and so belongs to no distribution, must give its `version`.
+
+        Raises:
+            NotCacheable: These options give nothing that can be kept.
+        """
+        ...
+
+    def save(self, compiled: CompiledGraph) -> bytes:
+        """What `load` needs to make a compiled graph again, in any process of the same key.
+
+        Called right after `compile`, with what that returned; `artifacts_wanted()` was true meanwhile.
+
+        Raises:
+            NotCacheable: This one can't be kept.
+        """
+        ...
+
+    def load(self, data: bytes, options: Any) -> CompiledGraph:
+        """Make a compiled graph from what `save` gave; in the state of `compile`, but without graph or inputs."""
+        ...
+
+    def compatible(self, meta: ArtifactMeta) -> str | None:
+        """Say why a stored artifact can't be loaded here, as a clause, or None when it can.
+
+        Asked before `load`, for what the key doesn't tell: whether the device is there, say.
+        """
+        ...
+
+
+@runtime_checkable
+class HasClose(Protocol):
+    """Optional extension: the backend holds device memory, handles or processes that can be given back."""
+
+    def close(self) -> None:
+        """Give back what the backend holds.
+
+        Called by `graphwright.reset()`, after all that was captured has been dropped, and at the interpreter's exit,
+        if the backend compiled anything since the last time. A later `compile` works again. What the backend compiled
+        and somebody still holds may fail when it is called, with an error that says so.
+        """
+        ...
+
+
+@runtime_checkable
+class HasGraphForm(Protocol):
+    """Optional extension: the backend wants its graphs in a form of their own."""
+
+    @property
+    def graph_form(self) -> Any:
+        """A `GraphForm`, or a function of the options that gives one."""
+        ...
+
+
+@runtime_checkable
+class HasRefit(Protocol):
+    """Optional extension: weights that are constants in a compiled graph can be exchanged."""
+
+    def update_weights(self, compiled: CompiledGraph, tensors: Mapping[str, torch.Tensor]) -> CompiledGraph | None:
+        """Exchange weights in a compiled graph.
+
+        Args:
+            compiled: What `compile` returned.
+            tensors: The weights that changed, by the names that `get_attr` nodes of the graph had for them.
+
+        Returns:
+            What takes the compiled graph's place; None if it was changed itself.
+
+        Raises:
+            UnsupportedGraph: These can't be exchanged: the graph is compiled anew.
+        """
+        ...
+
+
+@runtime_checkable
+class HasPrepare(Protocol):
+    """Optional extension: something is to be done once, before the first graph comes: load a library, open a device."""
+
+    def prepare(self, options: Any) -> None:
+        """Get ready to compile under these options.
+
+        Called by `graphwright.compile`, once for the same backend and options, before the function is called; never at
+        import.
+
+        Raises:
+            BackendUnavailable: The backend can't work here after all.
+            BackendResourceError: Something ran out, or failed for now.
+        """
+        ...
+
+
+@runtime_checkable
+class HasCaptureAdvice(Protocol):
+    """Optional extension: the backend knows how some functions should be captured for it."""
+
+    @property
+    def capture_advice(self) -> Any:
+        """A `CaptureAdvice`, or a function of the options that gives one. It holds for this backend's captures only."""
         ...

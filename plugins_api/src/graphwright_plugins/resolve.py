@@ -2,17 +2,27 @@
 
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from types import MethodType
-from typing import Any
+from typing import Any, Final
 
 from torch import fx
 
+from .artifact_cache import OwnedBackend
+from .capture_advice import CaptureAdvice, advice_of
+from .closing import note_use
 from .contract import options_type_of, why_not_backend
 from .errors import BackendContractError, BackendUnavailable, LeftToEager, UnknownBackend
+from .form_job import FormJob
+from .graph_compiler import EAGER, Fallback, GraphJob, OnBackendError
+from .graph_form import form_of
 from .loading import BackendRegistry, LoadedBackend, default_registry
 from .options import build_options
+from .partition import PartitionPlan
+from .preparing import prepare
 from .protocol import Backend, Capabilities, CompiledGraph, GraphCompiler, HasAvailability, HasModes
+from .report import collecting
+from .supports import HasFallback
 from .torch_backends import CallableBackend, callable_name, callable_options, torch_backend
 
 
@@ -30,6 +40,10 @@ class ResolvedBackend:
     """The validated options, in the form the backend takes them."""
     backend: Backend
     """The backend itself."""
+    fallback: "ResolvedBackend | None" = None
+    """What runs what the backend doesn't; None for the one that the backend names, or `eager`."""
+    on_error: OnBackendError = "raise"
+    """What to do where the backend fails on a graph, or on a part of one."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -42,29 +56,71 @@ class ResolvedBackend:
         target = self.backend.function if isinstance(self.backend, CallableBackend) else self.backend
         # A bound method is a new object each time it is read, and equal to the last one.
         identity = target if isinstance(target, MethodType) else _Identity(target)
-        return (self.name, identity, freeze(self.options))
+        fallback = self.fallback.key if self.fallback is not None else None
+        return (self.name, identity, freeze(self.options), fallback, self.on_error)
 
     @property
     def takes_real_inputs(self) -> bool:
-        """Whether the backend is a plain `(gm, example_inputs)` callable, which `torch.compile` gives real tensors."""
-        return isinstance(self.backend, CallableBackend)
+        """Whether the backend is a plain `(gm, example_inputs)` callable, which `torch.compile` gives real tensors.
+
+        One whose graphs are brought into another form than the captured one gets fakes.
+        """
+        return isinstance(self.backend, CallableBackend) and self.backend.graph_form.is_as_captured
 
     def compile(self, graph: fx.GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
-        """Compile one graph; see `Backend.compile`. What the backend raises passes through.
+        """Compile one graph, or load it from the artifact store; see `Backend.compile`.
+
+        The graph is brought into the form that the backend wants; see `GraphForm`. One that gradients flow through goes
+        to the fallback, if the backend does inference only. Where the backend has `supports` or `partition`, what it
+        doesn't do runs on the fallback. What the backend raises passes through, unless the fallback is to run then.
+        `graphwright_plugins.collecting` gives the report.
 
         Raises:
             BackendContractError: The backend returned something that can't be called.
         """
-        compiled = self.backend.compile(graph, example_inputs, self.options)
-        if not callable(compiled):
-            raise BackendContractError(
-                f"backend {self.name!r}{self._origin} returned {compiled!r} for a graph; it must return a callable"
-            )
-        return compiled
+        note_use(self.backend)
+        self.prepare()
+        return FormJob(self._job(), form_of(self.backend, self.options)).compile(graph, example_inputs)
+
+    def prepare(self) -> None:
+        """Let the backend get ready, unless it has already done so for these options; see `HasPrepare`.
+
+        Raises:
+            PluginError: It can't, or has a form of graphs or advice for capture that is none.
+        """
+        form_of(self.backend, self.options)
+        advice_of(self.backend, self.options)
+        told = f"backend {self.name!r}" + (f" of {self.distribution} {self.version}" if self.distribution else "")
+        prepare(self.backend, self.options, freeze(self.options), told)
 
     @property
-    def _origin(self) -> str:
-        return f" of {self.distribution} {self.version}" if self.distribution else ""
+    def capture_advice(self) -> CaptureAdvice | None:
+        """How the backend wants some functions captured; None where it has no such wish."""
+        return advice_of(self.backend, self.options)
+
+    def plans(self, graph: fx.GraphModule, example_inputs: Sequence[Any]) -> tuple[PartitionPlan, ...]:
+        """How a graph would be cut between the backend and the fallback, which compile nothing.
+
+        Returns:
+            One plan; or one for each graph that the form gives which the backend wants, as far as they are made now.
+
+        Raises:
+            LeftToEager: The graph can't be brought into the form as eager does it.
+            UnsupportedGraph: The graph has no such form.
+        """
+        return FormJob(self._job(), form_of(self.backend, self.options)).plans(graph, example_inputs)
+
+    def _job(self) -> GraphJob:
+        owned = OwnedBackend(self.backend, self.options, self.distribution, self.version)
+        return GraphJob(owned, self.on_error, self._find_fallback)
+
+    def _find_fallback(self) -> Fallback:
+        found = self.fallback
+        if found is None:
+            name = self.backend.fallback_backend if isinstance(self.backend, HasFallback) else EAGER
+            # What it doesn't do in its turn runs as it is, so that two can't send a graph to and fro.
+            found = _GRAPH_ITSELF if name == EAGER else replace(resolve_backend(name), fallback=_GRAPH_ITSELF)
+        return Fallback(found.name, found.compile)
 
 
 class _Identity:
@@ -78,6 +134,14 @@ class _Identity:
 
     def __hash__(self) -> int:
         return id(self._value)
+
+
+def _graph_itself(graph: fx.GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
+    forward: CompiledGraph = graph.forward
+    return forward
+
+
+_GRAPH_ITSELF: Final = ResolvedBackend(EAGER, None, None, None, CallableBackend(EAGER, _graph_itself))
 
 
 def freeze(value: object) -> Hashable:
@@ -104,6 +168,8 @@ def resolve_backend(
     *,
     mode: str | None = None,
     registry: BackendRegistry | None = None,
+    fallback: str | Backend | GraphCompiler | None = None,
+    on_error: OnBackendError = "raise",
 ) -> ResolvedBackend:
     """Find a backend and check its options, before anything is compiled.
 
@@ -114,16 +180,36 @@ def resolve_backend(
         options: Options of that backend by name.
         mode: One of the backend's modes.
         registry: Where names are looked up; the installed backends by default.
+        fallback: What runs what the backend doesn't do; by default what the backend names, or `eager`.
+        on_error: What to do where the backend fails on a graph, or on a part of one: raise, or run the fallback.
 
     Raises:
         UnknownBackend: Nobody offers the name.
-        TypeError: `backend` is none of the three kinds.
+        TypeError: `backend` or `fallback` is none of the three kinds.
+        ValueError: `fallback` is the backend itself, or `on_error` is neither of the two.
         OptionError: A wrong option or mode; its subclasses say which.
         BackendUnavailable: The backend can't work here.
         PluginError: The plugin can't be loaded; see `BackendRegistry.load`.
     """
+    if on_error not in ("raise", "fallback"):
+        raise ValueError(f"on_error must be 'raise' or 'fallback', not {on_error!r}")
+    found = _resolve(backend, options, mode, registry or default_registry())
+    if fallback is None:
+        return replace(found, on_error=on_error)
+    other = _resolve(fallback, None, None, registry or default_registry())
+    if other.backend is found.backend:
+        raise ValueError(f"backend {found.name!r} can't be its own fallback; name another, such as {EAGER!r}")
+    return replace(found, on_error=on_error, fallback=replace(other, fallback=_GRAPH_ITSELF))
+
+
+def _resolve(
+    backend: str | Backend | GraphCompiler,
+    options: Mapping[str, Any] | None,
+    mode: str | None,
+    registry: BackendRegistry,
+) -> ResolvedBackend:
     if isinstance(backend, str):
-        return _resolve_name(backend, options, mode, registry or default_registry())
+        return _resolve_name(backend, options, mode, registry)
     if isinstance(backend, ResolvedBackend):
         raise TypeError(f"backend {backend.name!r} is resolved already; pass its name or object")
     if isinstance(backend, Backend) and not isinstance(backend, type):
@@ -206,12 +292,17 @@ def as_torch_backend(
         mode: str | None = None,
     ) -> Callable[..., Any]:
         chosen = {**defaults, **(options or {})}
-        try:
-            return resolve_backend(backend, chosen, mode=mode).compile(gm, example_inputs)
-        except LeftToEager as error:
-            warnings.warn(f"a graph runs in eager: {error}", stacklevel=2)
-            forward: Callable[..., Any] = gm.forward
-            return forward
+        with collecting() as collector:
+            try:
+                compiled = resolve_backend(backend, chosen, mode=mode).compile(gm, example_inputs)
+            except LeftToEager as error:
+                warnings.warn(f"a graph runs in eager: {error}", stacklevel=2)
+                forward: Callable[..., Any] = gm.forward
+                return forward
+        for report in collector.reports:
+            if report.failures or report.outcome == "fallback":
+                warnings.warn(str(report), stacklevel=2)
+        return compiled
 
     defaults = dict(options or {})
     compile_graph.__name__ = backend if isinstance(backend, str) else backend.name

@@ -1,24 +1,31 @@
 """Any backend of torch.compile, or any plain callable, as a Graphwright backend."""
 
+import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import torch
 from torch import fx
 
 from .entry_points import import_plugin
 from .errors import BackendContractError, OptionError, UnknownOption
+from .graph_form import GraphForm
+from .known_torch_backends import KNOWN_TORCH_BACKENDS, UNKNOWN
 from .loading import duplicate_backend, torch_entry_points, unknown_backend
 from .naming import did_you_mean
 from .protocol import Capabilities, CompiledGraph, GraphCompiler
+from .size_assumptions import has_hidden_sizes
 from .torch_compat import (
     TORCH_VERSION,
+    graph_caches_off,
     inductor_backend,
     inductor_option_names,
     is_builtin_torch_backend,
     list_torch_backends,
     lookup_torch_backend,
+    no_tracing_context,
 )
 
 
@@ -26,7 +33,7 @@ from .torch_compat import (
 class CallableBackend:
     """A `(gm, example_inputs)` callable that satisfies the `Backend` protocol.
 
-    Nothing is known of what it can do, so its capabilities are those of eager.
+    Where nothing is known of what it can do, its capabilities are those of eager.
     """
 
     name: str
@@ -39,11 +46,23 @@ class CallableBackend:
     """That distribution's version."""
     capabilities: Capabilities = field(default_factory=Capabilities)
     """What it is taken to be able to do."""
+    graph_form: GraphForm = field(default_factory=GraphForm)
+    """The form in which it gets its graphs."""
+    traces_alone: bool = False
+    """Whether it is called outside of the tracing context."""
+    reuses_results: bool = False
+    """Whether what it compiled returns tensors that its next call writes to."""
 
     def compile(self, graph: fx.GraphModule, example_inputs: Sequence[Any], options: Any) -> CompiledGraph:
         """Call the callable as torch.compile would, with `mode` and `options` as keywords where given."""
         keywords = {} if options is None else options.keywords()
-        return self.function(graph, list(example_inputs), **keywords)
+        with contextlib.ExitStack() as around:
+            if has_hidden_sizes(example_inputs):
+                around.enter_context(graph_caches_off())
+            if self.traces_alone:
+                around.enter_context(no_tracing_context())
+            compiled: CompiledGraph = self.function(graph, list(example_inputs), **keywords)
+        return _with_own_results(compiled) if self.reuses_results else compiled
 
 
 @dataclass(frozen=True)
@@ -138,7 +157,7 @@ def _entry_point_backend(name: str) -> CallableBackend | None:
     found = registry.find(name)
     if is_builtin_torch_backend(name):
         raise duplicate_backend(name, [found.owner, f"torch {TORCH_VERSION} itself"])
-    return CallableBackend(name, import_plugin(found), found.distribution, found.version)
+    return _known(name, import_plugin(found), found.distribution, found.version)
 
 
 def _registered_backend(name: str, known: Sequence[str]) -> CallableBackend:
@@ -148,11 +167,37 @@ def _registered_backend(name: str, known: Sequence[str]) -> CallableBackend:
     function = lookup_torch_backend(name)
     if is_builtin_torch_backend(name):
         return CallableBackend(name, function, "torch", TORCH_VERSION)
-    return CallableBackend(name, function)  # registered by the user's program at run time
+    return _known(name, function, None, None)  # registered by the user's program at run time
+
+
+def _known(name: str, function: GraphCompiler, distribution: str | None, version: str | None) -> CallableBackend:
+    nature = KNOWN_TORCH_BACKENDS.get(name, UNKNOWN)
+    return CallableBackend(
+        name,
+        function,
+        distribution,
+        version,
+        nature.capabilities,
+        nature.graph_form,
+        traces_alone=nature.traces_alone,
+        reuses_results=nature.reuses_results,
+    )
+
+
+def _with_own_results(function: CompiledGraph) -> CompiledGraph:
+    """The function, returning copies of its tensors."""
+
+    def call(*inputs: Any) -> Sequence[Any]:
+        return tuple(result.clone() if isinstance(result, torch.Tensor) else result for result in function(*inputs))
+
+    return call
 
 
 def _compile_with_inductor(graph: fx.GraphModule, example_inputs: Sequence[Any], **keywords: Any) -> CompiledGraph:
-    compiled: CompiledGraph = inductor_backend(keywords.get("mode"), keywords.get("options"))(graph, example_inputs)
+    options = dict(keywords.get("options") or {})
+    if has_hidden_sizes(example_inputs):
+        options["fx_graph_cache"] = False  # for the backward graph too, which is compiled later
+    compiled: CompiledGraph = inductor_backend(keywords.get("mode"), options)(graph, example_inputs)
     return compiled
 
 

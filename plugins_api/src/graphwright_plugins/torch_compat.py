@@ -3,9 +3,15 @@
 Tried with torch 2.13 only. When a torch release moves a name, this is the file to change.
 """
 
+from __future__ import annotations
+
 import contextlib
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import platform
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import torch
@@ -17,8 +23,10 @@ from torch._subclasses.fake_tensor import (
     DynamicOutputShapeException,
     FakeTensor,
     FakeTensorMode,
+    unset_fake_temporarily,
 )
 from torch.fx.experimental.symbolic_shapes import (
+    SYMPY_INTERP,
     DimDynamic,
     GuardOnDataDependentSymNode,
     ShapeEnv,
@@ -26,31 +34,73 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 from torch.fx.graph import _BoxedCodeGen
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._sympy.printers import PythonPrinter
 
 __all__ = [
+    "ATTENTION_KERNELS",
     "DATA_DEPENDENT_ERRORS",
+    "FUNCTION_HOMES",
     "TORCH_VERSION",
+    "AotPlace",
+    "FakeTensor",
     "FakeTensorMode",
     "TorchDispatchMode",
     "aot_module_simplified",
+    "aot_place",
+    "aot_places_of_outputs",
     "as_fake",
     "as_symbolic",
     "asks_for_another_try",
+    "assumptions_from",
+    "assumptions_of",
     "core_aten_decompositions",
+    "count_assumptions",
+    "count_of_assumptions",
+    "decompositions_by_name",
+    "evaluate_sizes",
+    "expression_of",
     "fake_mode_of",
+    "fills_uninitialized_memory",
+    "graph_caches_off",
+    "has_unbacked_symbols",
+    "has_version",
+    "hint_of",
     "inductor_backend",
     "inductor_option_names",
     "is_boxed",
     "is_builtin_torch_backend",
+    "is_operator",
+    "is_torch_function",
     "list_torch_backends",
     "lookup_torch_backend",
     "mark_boxed",
     "new_fake_mode",
+    "no_tracing_context",
+    "number_range",
+    "operator_by_name",
+    "operator_name",
+    "operator_text",
+    "outside_fake_mode",
     "partition_functions",
+    "plausible_value",
+    "python_text",
+    "saved_tensors_kept",
+    "set_grad_enabled",
+    "shape_env_of",
+    "shape_env_of_inputs",
+    "size_operator",
+    "torch_build",
     "tracing_context",
     "use_boxed_calls",
 ]
 
+set_grad_enabled = torch._C._set_grad_enabled
+"""The setter behind `torch.no_grad` and `torch.set_grad_enabled`; a function of one bool, as graphs hold it."""
+ATTENTION_KERNELS: tuple[tuple[Callable[[], bool], Callable[[bool], None]], ...] = tuple(
+    (getattr(torch._C, f"_get_{kernel}_sdp_enabled"), getattr(torch._C, f"_set_sdp_use_{kernel}"))
+    for kernel in ("flash", "mem_efficient", "math", "cudnn", "overrideable")
+)
+"""For each kernel of scaled dot product attention: whether it is allowed, and what allows or forbids it."""
 DATA_DEPENDENT_ERRORS: tuple[type[BaseException], ...] = (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -58,6 +108,7 @@ DATA_DEPENDENT_ERRORS: tuple[type[BaseException], ...] = (
 )
 """What fake tensors raise when an operation needs the values they do not have."""
 _RESTARTS = frozenset({"RestartAnalysis", "TensorifyScalarRestartAnalysis"})
+_PLAUSIBLE_SIZE: Final = 4
 TORCH_VERSION: Final = str(torch.__version__)
 """The version of the torch that is installed."""
 
@@ -105,6 +156,19 @@ def aot_module_simplified(graph: fx.GraphModule, example_inputs: Sequence[Any], 
     """Torch's function of this name."""
     module = _import_late("torch._functorch.aot_autograd")
     return cast(Callable[..., Any], module.aot_module_simplified(graph, example_inputs, **keywords))
+
+
+@contextlib.contextmanager
+def saved_tensors_kept() -> Iterator[None]:
+    """Have AOTAutograd, and what compiles for it, leave saved tensors as they are in a backward: another may follow.
+
+    By default torch lets kernels write into them, and refuses `backward(retain_graph=True)` then, which eager allows.
+    """
+    with _import_late("torch._functorch.config").patch(donated_buffer=False):
+        yield
+    context = TracingContext.try_get()
+    if context is not None and context.fw_metadata is not None:
+        context.fw_metadata.bw_donated_idxs = []  # None means "not known", which is refused as well
 
 
 def partition_functions() -> dict[str, Callable[..., Any]]:
@@ -172,3 +236,232 @@ def forget_fresh_symbols(fake_mode: FakeTensorMode) -> None:
     """Drop the symbols that a trial run on fakes made for sizes that depend on values: nothing refers to them."""
     if fake_mode.shape_env is not None:
         fake_mode.shape_env.pending_fresh_unbacked_symbols.clear()
+
+
+def expression_of(number: Any) -> Any:
+    """The sympy expression of a symbolic number, with what is known of its symbols by now put in."""
+    return number.node.expr
+
+
+def shape_env_of(number: Any) -> ShapeEnv | None:
+    """The shape environment that a symbolic number's symbols belong to."""
+    return cast("ShapeEnv | None", getattr(number.node, "shape_env", None))
+
+
+def number_range(number: Any) -> tuple[int | float | None, int | float | None]:
+    """The least and the greatest value that a symbolic number may have; None for no limit."""
+    env = shape_env_of(number)
+    if env is None:
+        return None, None
+    bounds = env.bound_sympy(expression_of(number))
+    return _limit(bounds.lower), _limit(bounds.upper)
+
+
+def _limit(bound: Any) -> int | float | None:
+    if getattr(bound, "is_Integer", False):
+        return int(bound) if abs(int(bound)) < sys.maxsize - 1 else None
+    return float(bound) if getattr(bound, "is_Float", False) and bound.is_finite else None
+
+
+def assumptions_of(env: ShapeEnv) -> list[Any]:
+    """What was assumed of symbols, as sympy expressions."""
+    found = (env.simplify(guard.expr) for guard in env.guards)
+    return [expr for expr in found if expr.free_symbols]
+
+
+def is_operator(target: object) -> bool:
+    """Whether a node's target is an operator of torch's dispatcher, or a higher-order one."""
+    return isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator))
+
+
+def is_torch_function(target: object) -> bool:
+    """Whether a function is one of those that torch defines in C and offers as `torch.<name>`."""
+    return getattr(torch._C._VariableFunctions, getattr(target, "__name__", ""), None) is target
+
+
+def operator_text(target: Any) -> str:
+    """The operator's name and schema."""
+    schema = getattr(target, "_schema", None)
+    return f"{target}: {schema}" if schema is not None else f"operator {target}"
+
+
+@dataclass(frozen=True)
+class AotPlace:
+    """What AOTAutograd says of an input or output of a graph that it made."""
+
+    kind: str
+    """`input`, `tangent`, `rng_state`, `token`; `output`, `mutation`, `gradient`, `saved`; `other` for what is new."""
+    index: int = -1
+    """Which input or output of the captured graph is meant."""
+    of: AotPlace | None = None
+    """The output that a tangent belongs to."""
+
+
+def aot_place(node: fx.Node) -> AotPlace:
+    """What a placeholder of a graph of AOTAutograd's is."""
+    return _aot_place(node.meta.get("desc"))
+
+
+def aot_places_of_outputs(graph: fx.GraphModule) -> list[AotPlace]:
+    """What the outputs of a graph of AOTAutograd's are."""
+    output = graph.graph.output_node()
+    results: Any = output.args[0]
+    told = output.meta.get("desc") or [None] * len(results)
+    return [_aot_place(description) for description in told]
+
+
+def _aot_place(description: Any) -> AotPlace:
+    name = type(description).__name__
+    if name in ("PlainAOTInput", "PlainAOTOutput"):
+        return AotPlace("input" if name == "PlainAOTInput" else "output", description.idx)
+    if name == "TangentAOTInput":
+        return AotPlace("tangent", of=_aot_place(description.output))
+    if name == "InputMutationAOTOutput":
+        return AotPlace("mutation", _aot_place(description.mutated_input).index)
+    if name == "GradAOTOutput":
+        return AotPlace("gradient", _aot_place(description.grad_of).index)
+    if name.startswith("SavedForBackwards"):
+        return AotPlace("saved")
+    if "Philox" in name:
+        return AotPlace("rng_state")
+    return AotPlace("token" if "Token" in name else "other")
+
+
+def has_unbacked_symbols(env: ShapeEnv) -> bool:
+    """Whether there are, or were, sizes or numbers that depend on the values of tensors."""
+    return bool(env.unbacked_symint_counter or env.unbacked_symfloat_counter or env.deferred_runtime_asserts)
+
+
+def count_assumptions(env: ShapeEnv) -> int:
+    """How much was assumed of symbols so far; see `assumptions_from`."""
+    return len(env.guards)
+
+
+def assumptions_from(env: ShapeEnv, start: int) -> list[Any]:
+    """What was assumed of symbols since `count_assumptions` gave this number, as sympy expressions, in order."""
+    return [guard.expr for guard in env.guards[start:]]
+
+
+def hint_of(number: Any) -> int | float | None:
+    """The value that a symbolic number has in the call that is compiled for; None where that isn't known."""
+    return cast("int | float | None", number.node.hint)
+
+
+def python_text(expression: Any, names: Mapping[Any, str]) -> str:
+    """A sympy expression as Python that `evaluate_sizes` takes, its symbols by other names."""
+    renamed = {symbol: type(symbol)(name, **symbol.assumptions0) for symbol, name in names.items()}
+    return str(PythonPrinter().doprint(expression.xreplace(renamed)))
+
+
+def evaluate_sizes(text: str, values: Mapping[str, Any]) -> bool:
+    """What an expression of `python_text` says of numbers, given by name; of symbolic ones it becomes a guard."""
+    return bool(eval(text, dict(SYMPY_INTERP), dict(values)))
+
+
+def torch_build() -> str:
+    """What torch was built for and runs on: processor, CUDA, ROCm."""
+    return f"{platform.machine()} cuda {torch.version.cuda} hip {torch.version.hip} {torch.version.git_version}"
+
+
+def decompositions_by_name(names: Iterable[str]) -> dict[Any, Callable[..., Any]]:
+    """Torch's decompositions of operators, by name, with or without that of an overload.
+
+    Raises:
+        ValueError: There is no decomposition for one of them.
+    """
+    table: dict[Any, Callable[..., Any]] = {}
+    known = torch._decomp.decomposition_table
+    for name in names:
+        found = {op: known[op] for op in known if name in (str(op), str(op).rpartition(".")[0])}
+        if not found:
+            raise ValueError(f"torch has no decomposition for {name!r}; operators are named like 'aten.gelu.default'")
+        table |= found
+    return table
+
+
+def plausible_value(number: Any) -> int | float | bool:
+    """What a symbolic number is in the call that is compiled for, or may well be where that isn't known."""
+    if number.node.has_hint():
+        return cast("int | float | bool", number.node.hint)
+    env, expr = shape_env_of(number), expression_of(number)
+    chosen: dict[Any, int | float] = {}
+    for symbol in expr.free_symbols:
+        bounds = None if env is None else env.var_to_range.get(symbol)
+        least = _limit(bounds.lower) if bounds is not None else None
+        most = _limit(bounds.upper) if bounds is not None else None
+        value = max(_PLAUSIBLE_SIZE, least) if least is not None else _PLAUSIBLE_SIZE
+        chosen[symbol] = value if most is None else min(value, most)
+    result = expr.subs(chosen)
+    return float(result) if isinstance(number, torch.SymFloat) else int(result)
+
+
+def outside_fake_mode() -> AbstractContextManager[Any]:
+    """Have real tensors be real, inside a fake mode that AOTAutograd has entered."""
+    return unset_fake_temporarily()
+
+
+def size_operator() -> Any:
+    """The operator that reads a size off a tensor."""
+    return torch.ops.aten.sym_size.int
+
+
+def fills_uninitialized_memory() -> bool:
+    """Whether deterministic mode fills what `torch.empty` gives."""
+    deterministic: Any = torch.utils.deterministic  # its attributes are properties of a module's class
+    return bool(deterministic.fill_uninitialized_memory)
+
+
+def shape_env_of_inputs(inputs: Sequence[Any]) -> ShapeEnv | None:
+    """The shape environment of fake inputs; None where there are none."""
+    mode = fake_mode_of(inputs)
+    return None if mode is None else mode.shape_env
+
+
+def count_of_assumptions(env: ShapeEnv | None) -> int:
+    """How many conditions on sizes have been recorded so far."""
+    return 0 if env is None else len(env.guards)
+
+
+def has_version(tensor: torch.Tensor) -> bool:
+    """Whether a tensor counts the changes of its values; those made in inference mode don't."""
+    return not tensor.is_inference()
+
+
+@contextlib.contextmanager
+def graph_caches_off() -> Iterator[None]:
+    """Have AOTAutograd and Inductor not take graphs from their disk caches, nor put any there.
+
+    Inductor's cache of compiled kernels is another, and works on.
+    """
+    inductor, functorch = _import_late("torch._inductor.config"), _import_late("torch._functorch.config")
+    with inductor.patch("fx_graph_cache", False), functorch.patch("enable_autograd_cache", False):
+        yield
+
+
+FUNCTION_HOMES: Final = ("torch", "torch.nn.functional", "torch._C", "torch._C._nn", "operator", "builtins")
+"""Modules in which a function that does not know its own is looked for by name."""
+
+
+def operator_name(target: object) -> str | None:
+    """The name of an operator, `namespace::name.overload`; None for anything else."""
+    if isinstance(target, torch._ops.OpOverload):
+        return str(target.name())
+    if isinstance(target, torch._ops.OpOverloadPacket):
+        return f"{target._qualified_op_name}:packet"
+    return f"higher_order::{target.name()}" if isinstance(target, torch._ops.HigherOrderOperator) else None
+
+
+def operator_by_name(name: str) -> Any:
+    """The operator of a name that `operator_name` gave; None where there is none."""
+    namespace, _, rest = name.removesuffix(":packet").partition("::")
+    packet = getattr(getattr(torch.ops, namespace, None), rest.partition(".")[0], None)
+    if packet is None or namespace == "higher_order" or name.endswith(":packet"):
+        return packet
+    return getattr(packet, rest.partition(".")[2] or "default", None)
+
+
+@contextlib.contextmanager
+def no_tracing_context() -> Iterator[None]:
+    """Run outside of the present tracing context."""
+    with tracing(None):
+        yield

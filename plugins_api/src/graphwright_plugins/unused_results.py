@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 
+from .graph_values import storages_of as storages_of
 from .torch_compat import FakeTensorMode, as_fake, forget_fresh_symbols
 
 _CALLS = ("call_function", "call_method", "call_module")
@@ -87,16 +88,6 @@ def _unused(graph: fx.GraphModule, values: Mapping[fx.Node, Any]) -> list[tuple[
             used.update(node.all_input_nodes)
             storages.update(key for argument in node.all_input_nodes for key in storages_of(values.get(argument)))
     return kept
-
-
-def storages_of(value: Any) -> Iterator[int]:
-    """What identifies the memory of the tensors in a value."""
-    if isinstance(value, torch.Tensor):
-        if value.layout is torch.strided:
-            yield value.untyped_storage()._cdata
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from storages_of(item)
 
 
 def _first_tensor(value: Any) -> tuple[int, ...] | None:

@@ -135,7 +135,8 @@ def opaque(t: torch.Tensor, n: int = 1) -> torch.Tensor:
 
 @graphwright.disable
 def opaque_append(items: list[Any], value: Any) -> int:
-    items.append(value)
+    if len(items) < 50:  # a loop over the list ends
+        items.append(value)
     return len(items)
 
 

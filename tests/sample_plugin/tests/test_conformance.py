@@ -11,33 +11,10 @@ def backend() -> str:
     return "sample"
 
 
-class TestForward(testing.ForwardTests):
-    """See the base class."""
+class TestSample(testing.ConformanceKit):
+    """All of the kit."""
 
+    class TestOptions(testing.OptionTests):
+        """One class with something of its own: options other than the defaults, to compile with."""
 
-class TestTraining(testing.TrainingTests):
-    """See the base class."""
-
-
-class TestMutation(testing.MutationTests):
-    """See the base class."""
-
-
-class TestAliasing(testing.AliasingTests):
-    """See the base class."""
-
-
-class TestDynamicShapes(testing.DynamicShapeTests):
-    """See the base class."""
-
-
-class TestRandom(testing.RandomTests):
-    """See the base class."""
-
-
-class TestContract(testing.ContractTests):
-    """See the base class."""
-
-
-class TestErrors(testing.ErrorTests):
-    """See the base class."""
+        other_options = ({"most_calls": 5},)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from torch import fx
 
-from graphwright_plugins import Capabilities, CompiledGraph, NoOptions, aot_compile, core_decompositions, run_in_eager
+from graphwright_plugins import Capabilities, CompiledGraph, GraphForm, NoOptions, run_in_eager
 
 from .options import AotEagerOptions
 
@@ -32,15 +32,13 @@ class AotEagerBackend:
     options_type: Final = AotEagerOptions
     api_version: Final = (1, 0)
 
+    def graph_form(self, options: AotEagerOptions) -> GraphForm:
+        """Operators, as AOTAutograd makes them."""
+        return GraphForm(level="aten", decompositions=options.decompositions, partition=options.partition)
+
     def compile(self, graph: fx.GraphModule, example_inputs: Sequence[Any], options: AotEagerOptions) -> CompiledGraph:
-        """Compile the graph through AOTAutograd, leaving the operators as they are."""
-        return aot_compile(
-            graph,
-            example_inputs,
-            run_in_eager,
-            decompositions=core_decompositions() if options.decompositions == "core" else None,
-            partition=options.partition,
-        )
+        """Leave the operators as they are."""
+        return run_in_eager(graph, example_inputs)
 
 
 eager = EagerBackend()

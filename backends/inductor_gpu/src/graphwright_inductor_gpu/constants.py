@@ -15,6 +15,9 @@ Results: TypeAlias = tuple[Any, ...]
 class _Computed:
     """The type of `COMPUTED`."""
 
+    def __reduce__(self) -> str:
+        return "COMPUTED"  # saved and loaded, it is the same object
+
 
 COMPUTED: Final = _Computed()
 """Stands for a result that the graph computes."""

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 from torch import fx
 
-from graphwright_plugins import CompiledGraph, LeftToEager, beyond_aot, compile_context, show_artifact
-from graphwright_plugins.torch_compat import DATA_DEPENDENT_ERRORS, as_fake
-from graphwright_plugins.unused_results import first_results, with_unused_results
+from graphwright_plugins import (
+    CompiledGraph,
+    LeftToEager,
+    artifacts_wanted,
+    beyond_aot,
+    compile_context,
+    show_artifact,
+)
+from graphwright_plugins.size_assumptions import has_hidden_sizes
+from graphwright_plugins.torch_compat import DATA_DEPENDENT_ERRORS, as_fake, graph_caches_off, saved_tensors_kept
+from graphwright_plugins.unused_results import with_unused_results
 
-from .constants import with_constants, without_constants
-from .floats import HeldFloats, fix_floats, hold_floats, holding_floats
+from .artifacts import Recipe, note_parts
+from .constants import without_constants
+from .floats import HeldFloats, fix_floats, hold_floats
 from .options import InductorOptions, to_config
-from .torch_compat import FakeTensorMode, compile_fx, floats_in_tensors, is_told_by_compiler
+from .torch_compat import FakeTensorMode, compile_fx, floats_in_tensors, is_told_by_compiler, saveable
 
 
 def compile_graph(graph: fx.GraphModule, example_inputs: Sequence[Any], options: InductorOptions) -> CompiledGraph:
@@ -33,27 +43,36 @@ def compile_graph(graph: fx.GraphModule, example_inputs: Sequence[Any], options:
         complete, count = with_unused_results(graph, inputs, fake_mode)
         computing, results = without_constants(complete)
         with floats_in_tensors(fake_mode):
-            compiled = _compile(computing, inputs, fake_mode, options)
-    if results is not None:
-        compiled = with_constants(compiled, results)
-    return compiled if complete is graph else first_results(compiled, count)
+            kernels, places = _compile(computing, inputs, fake_mode, options)
+    recipe = Recipe(places, results, None if complete is graph else count)
+    compiled = recipe.around(kernels)
+    if artifacts_wanted():
+        note_parts(compiled, kernels, recipe)
+    return compiled
 
 
 def _compile(
     graph: fx.GraphModule, inputs: Sequence[Any], fake_mode: FakeTensorMode, options: InductorOptions
-) -> CompiledGraph:
+) -> tuple[CompiledGraph, tuple[int, ...]]:
+    """The kernels, and which of the inputs are floats that these take in tensors."""
     held = hold_floats(graph, inputs, fake_mode)
     if not held.places:
-        return _compile_held(held, options)
+        return _compile_held(held, options), ()
     try:
-        return holding_floats(_compile_held(held, options), held.places)
+        return _compile_held(held, options), held.places
     except DATA_DEPENDENT_ERRORS:  # what the graph does depends on one, as dropout does on its probability
-        return _compile_held(fix_floats(graph, inputs), options)
+        return _compile_held(fix_floats(graph, inputs), options), ()
 
 
 def _compile_held(held: HeldFloats, options: InductorOptions) -> CompiledGraph:
+    config = to_config(options)
+    if held.graph.graph.find_nodes(op="get_attr"):  # weights: the framework watches them
+        config["freezing"] = options.freezing
+    if has_hidden_sizes(held.example_inputs) and not artifacts_wanted():
+        config["fx_graph_cache"] = False  # for the backward graph too, which is compiled later
     try:
-        return compile_fx(held.graph, held.example_inputs, to_config(options), _show_code)
+        with _caching(held.example_inputs), saved_tensors_kept():
+            return compile_fx(held.graph, held.example_inputs, config, _show_code)
     except DATA_DEPENDENT_ERRORS:
         raise
     except Exception as error:
@@ -61,6 +80,14 @@ def _compile_held(held: HeldFloats, options: InductorOptions) -> CompiledGraph:
             raise
         # The graph ran on fakes before, so nothing is wrong with it.
         raise _left_to_eager(f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}") from error
+
+
+def _caching(example_inputs: Sequence[Any]) -> contextlib.AbstractContextManager[None]:
+    """How to compile: so that it can be saved, and so that nothing is loaded that forgot what it assumed of sizes."""
+    hidden = has_hidden_sizes(example_inputs)
+    if artifacts_wanted():
+        return saveable(find_others=not hidden)
+    return graph_caches_off() if hidden else contextlib.nullcontext()
 
 
 def _left_to_eager(reason: str) -> LeftToEager:

@@ -43,16 +43,12 @@ class InductorOptions:
     cudagraphs: bool | None = None
     """Record kernels as CUDA graphs and replay them; graphs on the CPU take no notice."""
     freezing: bool = False
-    """Treat weights as constants in inference. Refused for now: see the error."""
+    """Treat weights as constants where no gradient is asked for: arithmetic on them is done while compiling, and they
+    are laid out as kernels like them best. A weight that changes is noticed, and the graph compiled anew."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """Any of Inductor's own settings by name, as in `torch._inductor.config`: `{"max_fusion_size": 32}`."""
 
     def __post_init__(self) -> None:
-        if self.freezing:
-            raise ValueError(
-                "freezing=True makes constants of the weights, which is right only while a guard watches that they "
-                "stay as they are; the plugin contract offers backends no such guard yet. Leave the option out"
-            )
         if self.config:
             _check_config(self.config)
 

@@ -9,6 +9,8 @@ import contextlib
 import dataclasses
 import functools
 import importlib
+import sys
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, cast
@@ -17,13 +19,23 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
+from graphwright_plugins import NotCacheable
+
 __all__ = [
     "FakeTensorMode",
     "collecting_output_code",
     "compile_fx",
+    "compiler_version",
     "floats_in_tensors",
+    "free_cuda_graphs",
+    "function_settings",
     "inductor_option_names",
+    "inductor_settings",
     "is_told_by_compiler",
+    "kernels_from_bytes",
+    "kernels_to_bytes",
+    "saveable",
+    "system_parts",
 ]
 
 _collector: Final[ContextVar[Callable[[str], None] | None]] = ContextVar("graphwright_output_code", default=None)
@@ -117,6 +129,93 @@ def floats_in_tensors(fake_mode: FakeTensorMode) -> Iterator[None]:
 def is_told_by_compiler(error: Exception) -> bool:
     """Whether Inductor, or Dynamo for it, raised an error; AOTAutograd, which lies between, raises any other."""
     return isinstance(error, _import_late("torch._dynamo.exc").TorchDynamoException)
+
+
+@contextlib.contextmanager
+def saveable(find_others: bool) -> Iterator[None]:
+    """Have what is compiled in this block be such that `kernels_to_bytes` can write it.
+
+    It does what `torch._inductor.standalone_compile` does. That, where a graph can't be written, raises and drops
+    what it compiled, which can still be used.
+
+    Args:
+        find_others: Whether torch may take it from its own disk cache.
+    """
+    compiler = _import_late("torch.compiler.config")
+    tag = compiler.cache_key_tag + ("" if find_others else f" {uuid.uuid4()}")
+    manager: Any = _import_late("torch.compiler._cache").CacheArtifactManager
+    inductor, functorch = _import_late("torch._inductor.config"), _import_late("torch._functorch.config")
+    with (
+        manager.with_fresh_cache(),
+        compiler.patch(cache_key_tag=tag),
+        inductor.patch("triton.autotune_at_compile_time", True),
+        # Bundled: with the kernels in it, not referring to files. Not lazy: with the backward graph.
+        functorch.patch({"bundled_autograd_cache": True, "force_non_lazy_backward_lowering": True}),
+    ):
+        yield
+
+
+def kernels_to_bytes(compiled: Callable[..., Any]) -> bytes:
+    """A function that `compile_fx` returned in a block of `saveable`.
+
+    Raises:
+        NotCacheable: AOTAutograd or Inductor can't write this one.
+    """
+    if getattr(compiled, "serialize", None) is None:
+        raise NotCacheable(
+            "AOTAutograd or Inductor can't write it down, "
+            "and TORCH_LOGS=+torch._functorch._aot_autograd.autograd_cache tells why"
+        )
+    writer: Any = _import_late("torch._dynamo.aot_compile_types").BundledAOTAutogradSerializableCallable
+    return cast(bytes, writer.serialize_compile_artifacts(writer(compiled)))
+
+
+def kernels_from_bytes(data: bytes, config: Mapping[str, Any]) -> Callable[..., Any]:
+    """The function that `kernels_to_bytes` wrote, under the settings that it was compiled with."""
+    reader: Any = _import_late("torch._dynamo.aot_compile_types").BundledAOTAutogradSerializableCallable
+    _import_late("torch._inductor.compile_fx")  # fills tables that loading looks into
+    with _import_late("torch._inductor.config").patch({**config, "triton.cudagraphs": False}):
+        return cast(Callable[..., Any], reader.deserialize_compile_artifacts(data).compiled_fn)
+
+
+def free_cuda_graphs() -> None:
+    """Free what Inductor recorded as CUDA graphs in this thread."""
+    trees = sys.modules.get("torch._inductor.cudagraph_trees")  # imported when something was recorded
+    if trees is not None:
+        trees.reset_cudagraph_trees()
+
+
+def inductor_settings() -> dict[str, Any]:
+    """The settings of Inductor and AOTAutograd that what they make depends on, by name."""
+    _import_late("torch._inductor.compile_fx")  # it changes some
+    functorch = _import_late("torch._functorch.config").save_config_portable()
+    settings: dict[str, Any] = _import_late("torch._inductor.config").save_config_portable()
+    return {**settings, **{f"functorch.{name}": value for name, value in functorch.items()}}
+
+
+def function_settings() -> dict[str, Any]:
+    """All settings that could be functions: passes of the program's own."""
+    modules = ("torch._inductor.config", "torch._functorch.config")
+    copies: list[dict[str, Any]] = [_import_late(name).get_config_copy() for name in modules]
+    return {name: value for copy in copies for name, value in copy.items() if "custom" in name or "pass" in name}
+
+
+def system_parts() -> dict[str, str]:
+    """Torch's own sources, and the processor and GPU that kernels are made for."""
+    cache = _import_late("torch._inductor.codecache")
+    isa = _import_late("torch._inductor.cpu_vec_isa")
+    return {
+        "torch_sources": cache.torch_key().hex(),
+        "gpu": str(cache.CacheBase.get_system()["hash"]),
+        "vector_instructions": str(isa.pick_vec_isa()),
+    }
+
+
+@functools.cache
+def compiler_version(name: str) -> str:
+    """What the C++ compiler says of itself."""
+    builder = _import_late("torch._inductor.cpp_builder")
+    return cast(str, builder.get_compiler_version_info(name))
 
 
 def _import_late(module: str) -> Any:

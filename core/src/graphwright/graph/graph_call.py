@@ -10,11 +10,14 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import fx
 
+import graphwright.config as config
 from graphwright.exc import BackendCompilerFailed
 from graphwright.graph.ambient_state import AmbientState, process_state_kept, under
 from graphwright.graph.fake import tensors_in
 from graphwright.graph.output_graph import FinishedGraph, GraphInput
 from graphwright.torch_compat import TracingContext, onednn_off, quiet_grad_access, tracing
+from graphwright_plugins import OfferedValues, offering, using_artifact_settings
+from graphwright_plugins.signature import attach_signature
 
 GraphFunction = Callable[..., Sequence[Any]]
 
@@ -59,11 +62,15 @@ def call_backend(backend: CompilingBackend, graph: FinishedGraph, context: Traci
     module = graph.module
     if module is None:
         raise ValueError(f"graph {graph.name} computes nothing; there is nothing to compile")
+    if graph.signature is not None:
+        attach_signature(module, graph.signature)  # a transform may have put another graph in the captured one's place
     try:
         with contextlib.ExitStack() as state:
             state.enter_context(process_state_kept())
             state.enter_context(under(graph.entry_state))
             state.enter_context(tracing(context))
+            state.enter_context(using_artifact_settings(config.current().artifacts))
+            state.enter_context(offering(_values_of(graph)))
             state.enter_context(quiet_grad_access(*tensors_in(graph.example_inputs)))
             if _trains_lstm(module, graph.example_inputs):
                 state.enter_context(onednn_off())
@@ -74,6 +81,12 @@ def call_backend(backend: CompilingBackend, graph: FinishedGraph, context: Traci
         shown = type(compiled).__name__
         raise _failure(backend, graph.name, TypeError(f"it returned a {shown} where a callable is expected"))
     return restoring_state(compiled) if graph.changes_state else compiled
+
+
+def _values_of(graph: FinishedGraph) -> OfferedValues:
+    """The real inputs, for backends that want weights as constants; they keep none of them."""
+    values = [entry.tensor if isinstance(entry, GraphInput) else None for entry in graph.inputs]
+    return OfferedValues(values, process_state_kept)
 
 
 def graph_itself(graph: FinishedGraph) -> GraphFunction:

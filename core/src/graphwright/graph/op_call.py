@@ -12,6 +12,7 @@ from torch import fx
 import graphwright.graph_breaks as gb
 from graphwright.exc import NotProxyable
 from graphwright.graph.fake import TensorWatch, fake_argument, partly_overlap, tensors_in
+from graphwright.markers import why_left_out
 from graphwright.torch_compat import SYMBOLIC_TYPES, bind_fresh_symbols
 from graphwright.variables.base import Args, Kwargs, Tx, VariableTracker, realize_all
 from graphwright.variables.dict import DictVariable
@@ -42,6 +43,9 @@ def call_op(output: OutputGraph, tx: Tx, kind: str, target: Any, args: Args, kwa
     """Put one operation into the graph; see `OutputGraph.call_op`."""
     what = op_name(target)
     check_generator(tx, what, kwargs)
+    left_out = why_left_out(target)
+    if left_out is not None:
+        tx.graph_break(gb.DISABLED, f"{what}: {left_out}")
     try:
         proxies = tuple(graph_argument(a) for a in realize_all(args))
         named = {k: graph_argument(v.realize()) for k, v in kwargs.items()}
@@ -58,7 +62,7 @@ def call_op(output: OutputGraph, tx: Tx, kind: str, target: Any, args: Args, kwa
     watch = TensorWatch([*tensors_in(fakes), *tensors_in(fake_named)])
     function = _method(target) if kind == "call_method" else target
     result = output.run_fake(tx, lambda: function(*fakes, **fake_named), what=what)
-    written = watch.changed() + written_by_kernel(what, fakes, fake_named)
+    written = watch.changed() + written_by_kernel(what, target, fakes, fake_named)
     if not written and not changes_metadata(what) and writes(what, target, fake_named):
         # Some operations on lists, and all on inference tensors, do not count their changes.
         written = list(watch.tensors)

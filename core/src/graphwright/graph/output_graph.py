@@ -19,6 +19,7 @@ from graphwright.graph.ambient_state import AmbientState, StateCall
 from graphwright.graph.bodies import Bodies, ClosedBody
 from graphwright.graph.dead_nodes import remove_dead_nodes
 from graphwright.graph.fake import FakeFailure, FakeValues, layout_of
+from graphwright.graph.graph_signature import Frame, graph_signature
 from graphwright.graph.number_nodes import NumberNodes
 from graphwright.graph.op_call import call_op, wrap_result
 from graphwright.graph_breaks import GraphBreakKind
@@ -46,6 +47,7 @@ from graphwright.torch_compat import (
 from graphwright.variables.base import Args, Kwargs, Tx, VariableTracker
 from graphwright.variables.op_traits import is_repeatable
 from graphwright.variables.tensor import TensorVariable
+from graphwright_plugins import GraphSignature
 
 PLAIN_TENSOR_TYPES = (torch.Tensor, torch.nn.Parameter)
 """Types whose operations torch alone decides; other tensor types have a say of their own."""
@@ -98,6 +100,7 @@ class FinishedGraph:
             is unknown.
         draws_random: whether it may draw random numbers.
         changes_state: the graph sets global state on its way, and restores it at its end.
+        signature: what is known of inputs and outputs; None where nothing is computed.
         state_calls: what brings the thread from the state at entry to the program's state at the graph's end.
     """
 
@@ -111,6 +114,7 @@ class FinishedGraph:
     draws_random: bool
     changes_state: bool
     state_calls: list[StateCall]
+    signature: GraphSignature | None
 
 
 class OutputGraph:
@@ -141,6 +145,8 @@ class OutputGraph:
         self.entry_state = AmbientState.current()
         self.location = location
         self.module_stack = module_stack
+        self.frame = Frame()
+        """What is captured, for the signature."""
         self.number_inputs: list[NumberInput] = []
         self._input_of_tensor: dict[int, GraphInput] = {}
         self._input_of_fake: dict[int, GraphInput] = {}
@@ -148,6 +154,15 @@ class OutputGraph:
         self._written_storages: set[int] = set()
         self._removable: set[fx.Node] = set()
         self._last_placeholder: fx.Node | None = None
+
+    def release(self) -> None:
+        """Let go of the tensors of the call, and of what else it was given."""
+        self.frame = Frame()
+        self.inputs.clear()
+        self.number_inputs.clear()
+        self._input_of_tensor.clear()
+        self._input_of_fake.clear()
+        self._variables.clear()
 
     # ---------------------------------------------------------------- inputs
 
@@ -430,7 +445,20 @@ class OutputGraph:
             self.fakes.mode.drew_random,
             changes_state,
             exit_state.calls_from(self.entry_state),
+            None if module is None else self._signature(module, used, examples),
         )
+
+    def _signature(
+        self, module: fx.GraphModule, used: list[GraphInput | NumberInput], examples: list[Any]
+    ) -> GraphSignature:
+        groups = dict(zip(self.inputs, self.storage_groups(), strict=True))
+        mutated = set(self.mutated_inputs())
+        inputs = [(e.node.name, e.source, e.tensor if isinstance(e, GraphInput) else None) for e in used]
+        own_groups = [groups[e] if isinstance(e, GraphInput) else -1 - i for i, e in enumerate(used)]
+        written = [i for i, entry in enumerate(used) if entry in mutated]
+        signature = graph_signature(module, inputs, examples, written, own_groups, self.frame)
+        self.frame = Frame()  # it refers to the call's arguments
+        return signature
 
     def _example_inputs(self, used: list[GraphInput | NumberInput]) -> list[Any]:
         """Fakes with the metadata of the entry: those that the trace changed, and their aliases, are made anew."""

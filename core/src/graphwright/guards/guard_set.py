@@ -50,6 +50,11 @@ class GuardSet:
         self._storages: list[tuple[list[Source], list[int], list[int]]] = []
         self._shapes: list[ShapeRelation] = []
 
+    def release(self) -> None:
+        """Let go of what the guards name: the native tree has taken what it needs."""
+        for collected in (self._checks, self._seen, self._same, self._distinct, self._storages, self._shapes):
+            collected.clear()
+
     def touch(self, source: Source) -> None:
         """Require that the source can be fetched at all."""
         self._checks.setdefault(source, [])

@@ -140,6 +140,9 @@ class Frame(Protocol):
     def line(self) -> int:
         """The line being translated."""
 
+    def release(self) -> None:
+        """Let go of all values, when the capture has ended."""
+
 
 class SuspendedFrame(Protocol):
     """A generator as the call stack sees it."""
@@ -166,6 +169,10 @@ class CallStack:
     """Instructions after which translation stops where the graph has no operation yet."""
     tells_instructions: bool = False
     """Whether somebody wants to know of each instruction."""
+    translated: list[Frame] = field(default_factory=list)
+    """All frames of the capture."""
+    watched: list[VariableTracker] = field(default_factory=list)
+    """Arguments of the root frame that run code when their last reference goes, which a frame may hold."""
     raised_at: CodeLocation | None = None
     """Where the traced program last raised an exception."""
 
@@ -181,6 +188,14 @@ class CallStack:
         """Undo `enter`."""
         self.depth -= 1
         self.current = outer
+
+    def release(self) -> None:
+        """Let go of what the frames hold."""
+        for frame in self.translated:
+            frame.release()
+        self.translated.clear()
+        self.watched.clear()
+        self.generators.clear()
 
     def frames(self) -> list[Frame]:
         """All frames, innermost first."""

@@ -8,6 +8,7 @@ from typing import Any, NoReturn, cast
 
 import graphwright.events as events
 import graphwright.graph_breaks as gb
+import graphwright.variables.finalizers as finalizers
 from graphwright.bytecode import DecodedCode, Instruction, decode
 from graphwright.exc import CodeLocation, GraphBreak, InternalError, NotConstant, NotProxyable, ObservedException
 from graphwright.graph_breaks import GraphBreakKind
@@ -85,6 +86,16 @@ class Translator:
         self._with_blocks: list[WithBlock] = []
         self._constants: dict[int, VariableTracker] = {}
         self._outcome: Returned | Yielded | None = None
+        self.frames.translated.append(self)
+
+    def release(self) -> None:
+        """Let go of all values: the capture has ended, and whatever still leads here would keep them."""
+        self.stack.clear()
+        for variables in (self.locals, self.cells, self.raise_steps, self._constants):
+            variables.clear()
+        self.closure, self.called, self._outcome, self._with_blocks = (), None, None, []
+        self.handled = HandledException()
+        self.globals = DictVariable.new()
 
     def __repr__(self) -> str:
         return f"<Translator {self.code.co_qualname} at {self.current!r}, stack {self.stack!r}>"
@@ -143,7 +154,22 @@ class Translator:
                 raise
         except (NotConstant, NotProxyable) as signal:
             raise frames.graph_break(gb.UNSUPPORTED_VALUE, str(signal)) from signal
+        if frames.watched and self._outcome is None:
+            self._keep_watched()
         return self._outcome
+
+    def _keep_watched(self) -> None:
+        """Break the graph where the instruction let go of an object that runs code when its last reference goes."""
+        for value in finalizers.lost(self.frames.watched, self._held()):
+            name = finalizers.type_name(value)
+            self.graph_break(gb.UNKNOWN_CALL, f"letting go of a {name}, which has a __del__")
+
+    def _held(self) -> Iterator[VariableTracker]:
+        """What the stacks and the variables of all frames hold."""
+        for frame in self._frames_outwards():
+            yield from frame.stack
+            yield from frame.locals.values()
+            yield from (cell.contents for cell in frame.cells.values() if cell.contents is not None)
 
     def _tell_instruction(self, inst: Instruction) -> None:
         location = CodeLocation(self.code.co_filename, self.line, self.code.co_qualname)

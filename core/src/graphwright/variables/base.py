@@ -121,6 +121,8 @@ class VariableTracker:
     source: Source | None = None
     varies: bool = False
     """Whether it is a number that differs from call to call; asking for its value fixes it."""
+    has_weak_reference: bool = False
+    """Whether the traced program made a weak reference to it, and so sees when it goes."""
 
     def realize(self) -> VariableTracker:
         """The variable itself; a lazy one looks at its value first."""

@@ -134,6 +134,8 @@ def _popitem(tx: Tx, self: DictVariable, args: Args, kwargs: Kwargs) -> Variable
         run_model(tx, self.cls().popitem)
     index = next(reversed(self.entries_by_key) if last else iter(self.entries_by_key))
     entry = self.drop(tx, index)
+    if not ordered and index in self.removed:
+        self.popped.add(index)
     return TupleVariable([entry.key, entry.value])
 
 

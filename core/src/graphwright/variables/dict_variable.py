@@ -6,13 +6,16 @@ import collections
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, Self
 
 import graphwright.graph_breaks as gb
 from graphwright.sources import Source
+from graphwright.trust import is_trusted_class
 from graphwright.variables.base import Emitter, Tx, VariableTracker, is_the
 from graphwright.variables.constant import is_literal
 from graphwright.variables.container import ContainerVariable, Leaf, emit_call, shadow_of
+from graphwright.variables.finalizers import let_go
 from graphwright.variables.iterator import CheckedIterator
 from graphwright.variables.method_table import MethodTable, MethodVariable
 
@@ -61,6 +64,10 @@ class DictVariable(ContainerVariable):
         """Whether the outside dict has been cleared."""
         self.reordered = False
         """Whether keys of an outside OrderedDict have been moved."""
+        self.popped: set[Key] = set()
+        """Those of `removed` that `popitem` took from the end."""
+        self._is_silent = False
+        """Whether asking for a key of the outside dict is known to run no code of the program."""
         self.changes = 0
         """How often keys have come or gone, for iterators."""
 
@@ -120,6 +127,10 @@ class DictVariable(ContainerVariable):
 
     def _ask_for(self, tx: Tx, key: Any, index: Key) -> None:
         assert self.source is not None
+        if not self._is_silent:
+            self._is_silent = all(map(_is_silent, self.real))
+            if not self._is_silent:  # and it may change the dict
+                tx.graph_break(gb.UNKNOWN_COMPARISON, "looking into a dict with keys that are compared by Python code")
         self.at_entry[index] = self._real_get(key) is not MISSING
         if self.at_entry[index]:
             tx.capture.guards.touch(self.source.dict_item(key))
@@ -133,6 +144,7 @@ class DictVariable(ContainerVariable):
         """`dict.__setitem__`; no guard on whether the key was there."""
         vt = self._key_variable(tx, key)
         index = self._hash_key(tx, vt)
+        self._let_go(tx, vt, index)
         tx.capture.effects.mutate(self)
         entry = self.entries_by_key.get(index)
         if entry is not None:
@@ -142,6 +154,16 @@ class DictVariable(ContainerVariable):
             self.changes += 1
         if self.source is not None:
             self.written.setdefault(index)
+
+    def _let_go(self, tx: Tx, key: VariableTracker, index: Key) -> None:
+        """Note that the value of a key is about to be replaced, without a guard on whether the key is there."""
+        entry = self.entries_by_key.get(index)
+        if entry is not None:
+            let_go(tx, entry.value)
+        elif not self.is_complete and index not in self.removed and key.is_python_constant():
+            replaced = self._real_get(key.as_python_constant())
+            if hasattr(type(replaced), "__del__"):
+                tx.graph_break(gb.UNKNOWN_CALL, f"replacing a {type(replaced).__name__}, which has a __del__")
 
     def remove(self, tx: Tx, key: Any) -> VariableTracker | None:
         """Take a key out; its value, or None where the dict lacks it."""
@@ -155,6 +177,8 @@ class DictVariable(ContainerVariable):
 
     def drop(self, tx: Tx, index: Key) -> Entry:
         """Take out an entry that is there, by its hash key."""
+        let_go(tx, self.entries_by_key[index].key)
+        let_go(tx, self.entries_by_key[index].value)
         tx.capture.effects.mutate(self)
         if self.source is not None:
             if self._was_at_entry(tx, self.entries_by_key[index].key, index):
@@ -223,6 +247,11 @@ class DictVariable(ContainerVariable):
 
     def clear(self, tx: Tx) -> None:
         """Take all keys out; needs no guard on what they are."""
+        for entry in self.entries_by_key.values():
+            let_go(tx, entry.key)
+            let_go(tx, entry.value)
+        if not self.is_complete and any(hasattr(type(value), "__del__") for value in dict.values(self.real)):
+            tx.graph_break(gb.UNKNOWN_CALL, "clearing a dict with values that have a __del__")
         tx.capture.effects.mutate(self)
         self.entries_by_key.clear()
         self.written.clear()
@@ -348,8 +377,12 @@ class DictVariable(ContainerVariable):
         if self.rebuild:
             self._replay_rebuilt(emit, base, load)
             return
-        for key in self.removed.values():
-            emit_call(emit, base.__delitem__, load, functools.partial(emit, key))
+        if self.removed.keys() == self.popped:  # they were the last ones; `popitem` also changes how a dict is stored
+            for _ in self.removed:
+                emit_call(emit, base.popitem, load)
+        else:
+            for key in self.removed.values():
+                emit_call(emit, base.__delitem__, load, functools.partial(emit, key))
         for index in self.written:
             entry = self.entries_by_key[index]
             emit_call(
@@ -381,6 +414,15 @@ class DictVariable(ContainerVariable):
         more = "" if self.is_complete else "+"
         origin = f" from {self.source}" if self.source is not None else ""
         return f"<{self.cls.__name__} of {len(self.entries_by_key)}{more}{origin}>"
+
+
+def _is_silent(key: Any) -> bool:
+    """Whether a dict compares a key with another without running code of the program."""
+    cls = type(key)
+    if cls is str:
+        return True
+    methods = (cls.__hash__, cls.__eq__)
+    return not any(isinstance(m, FunctionType) for m in methods) or is_trusted_class(cls)
 
 
 def _key_of(entry: Entry) -> VariableTracker:

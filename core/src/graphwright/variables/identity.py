@@ -41,6 +41,7 @@ class NewWeakReferenceVariable(VariableTracker):
 
     def __init__(self, target: VariableTracker) -> None:
         self.target = target
+        target.has_weak_reference = True
 
     def python_type(self) -> type:
         return weakref.ref

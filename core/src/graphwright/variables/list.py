@@ -18,6 +18,7 @@ from graphwright.variables.container import (
     holds_others,
     shadow_of,
 )
+from graphwright.variables.finalizers import let_go
 from graphwright.variables.iterator import LiveIterator
 from graphwright.variables.method_table import MethodTable, index_value, is_iterable_type, run_model
 from graphwright.variables.ranges import SliceVariable, slice_value
@@ -107,6 +108,13 @@ def _changed(tx: Tx, self: ListVariable) -> None:
     tx.capture.effects.mutate(self)
 
 
+def _lets_go(tx: Tx, self: ListVariable) -> None:
+    """Note that the list is about to lose items, whichever."""
+    for item in self.items:
+        let_go(tx, item)
+    _changed(tx, self)
+
+
 def _none(tx: Tx) -> VariableTracker:
     return tx.wrap(None)
 
@@ -189,7 +197,7 @@ def _insert(tx: Tx, self: ListVariable, args: Args, kwargs: Kwargs) -> VariableT
 @LIST.define("pop", most=1)
 def _pop(tx: Tx, self: ListVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     index = [index_value(tx, a) for a in args]
-    _changed(tx, self)
+    _lets_go(tx, self)
     found: VariableTracker = run_model(tx, self.items.pop, *index)
     return found
 
@@ -199,14 +207,14 @@ def _remove(tx: Tx, self: ListVariable, args: Args, kwargs: Kwargs) -> VariableT
     position = find(tx, self.items, args[0])
     if position < 0:
         run_model(tx, list[Any]().remove, Probe(tx, args[0]))
-    _changed(tx, self)
+    _lets_go(tx, self)
     del self.items[position]
     return _none(tx)
 
 
 @LIST.define("clear")
 def _clear(tx: Tx, self: ListVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
-    _changed(tx, self)
+    _lets_go(tx, self)
     self.items.clear()
     return _none(tx)
 
@@ -236,7 +244,7 @@ def _setitem(tx: Tx, self: ListVariable, args: Args, kwargs: Kwargs) -> Variable
     value: Any = args[1]
     if isinstance(position, slice):
         value = _assigned(tx, args[1], position)
-    _changed(tx, self)
+    _lets_go(tx, self)
     run_model(tx, operator.setitem, self.items, position, value)
     return _none(tx)
 
@@ -252,7 +260,7 @@ def _assigned(tx: Tx, values: VariableTracker, position: slice) -> list[Variable
 @LIST.define("__delitem__", least=1)
 def _delitem(tx: Tx, self: ListVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
     position = position_of(tx, args[0])
-    _changed(tx, self)
+    _lets_go(tx, self)
     run_model(tx, operator.delitem, self.items, position)
     return _none(tx)
 

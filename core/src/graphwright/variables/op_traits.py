@@ -196,10 +196,16 @@ def is_removable(name: str, target: Any, tensors: Sequence[torch.Tensor]) -> boo
     return target in _PURE_OPERATORS
 
 
-def written_by_kernel(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+def written_by_kernel(name: str, target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
     """Tensors that an operation writes to without counting it as an in-place change: running statistics."""
-    if name in ("batch_norm", "instance_norm", "native_batch_norm"):
-        running = [*args[1:5], kwargs.get("running_mean"), kwargs.get("running_var")]
-        weights = [kwargs.get("weight"), kwargs.get("bias")]
-        return [t for t in running if isinstance(t, torch.Tensor) and not any(t is w for w in weights)]
-    return []
+    if name not in ("batch_norm", "instance_norm", "native_batch_norm"):
+        return []
+    of_functional = getattr(target, "__module__", "") == "torch.nn.functional"
+    first = 1 if of_functional else 3  # the others take weight and bias before the statistics
+    flag = "training" if "batch" in name else "use_input_stats"
+    default = flag == "use_input_stats" or not of_functional
+    updates = args[5] if len(args) > 5 else kwargs.get(flag, default)
+    if updates is False:
+        return []
+    running = [*args[first : first + 2], kwargs.get("running_mean"), kwargs.get("running_var")]
+    return [tensor for tensor in running if isinstance(tensor, torch.Tensor)]

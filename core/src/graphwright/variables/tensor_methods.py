@@ -117,6 +117,17 @@ def binary(tx: Tx, tensor: TensorVariable, name: str, args: Args, kwargs: Kwargs
     return tx.capture.output.call_op(tx, "call_method", name, [tensor, *args], kwargs)
 
 
+# ---------------------------------------------------------------- metadata
+
+
+@rule("stride")
+def stride(tx: Tx, tensor: TensorVariable, name: str, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """`tensor.stride()`: fakes know it, but for results without elements, where eager keeps the order of memory."""
+    if tensor.source is None and any(type(size) is int and size == 0 for size in tensor.fake.shape):
+        tx.graph_break(gb.DATA_DEPENDENT_VALUE, "the strides of a result without elements")
+    return tx.capture.output.call_op(tx, "call_method", name, [tensor, *args], kwargs)
+
+
 # ---------------------------------------------------------------- object protocol
 
 

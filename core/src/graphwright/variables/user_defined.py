@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections import OrderedDict, deque
 from typing import Any, NoReturn
@@ -27,9 +28,12 @@ _DELETED = ConstantVariable(NotImplemented)
 class InstanceDictVariable(DictVariable):
     """The `__dict__` of an object; one made inside is reached through its object, never built by itself."""
 
-    owner: VariableTracker
+    owner: VariableTracker | None = None
+    """The object made inside, once the program has asked for its dict: the two lead to each other until the end."""
 
     def reconstruct(self, emit: Emitter) -> None:
+        if self.owner is None:
+            raise NotReconstructible(self)
         emit(self.owner)
         emit.op("load_attr", "__dict__")
 
@@ -58,7 +62,6 @@ class ObjectVariable(VariableTracker):
             attrs = InstanceDictVariable.new()
         else:
             attrs = InstanceDictVariable.outside(self.value.__dict__, self.source.instance_dict())
-        attrs.owner = self
         return attrs
 
     def python_type(self) -> type:
@@ -116,6 +119,9 @@ class ObjectVariable(VariableTracker):
         """What a descriptor written in C gives: `__slots__` members, `__dict__`, `__class__`."""
         name = descriptor.__name__
         if name == "__dict__" and self.attrs is not None:
+            if self.attrs.owner is None and self.source is None:
+                self.attrs.owner = self
+                tx.capture.effects.at_end(functools.partial(setattr, self.attrs, "owner", None))
             return self.attrs
         if name == "__class__":
             return tx.wrap(self.cls)

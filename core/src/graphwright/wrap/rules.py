@@ -70,10 +70,15 @@ def wrap_int(tx: Tx, value: int, source: Source | None) -> VariableTracker:
     return SymbolicIntVariable(output, output.symbols.new_number(value, source), source)
 
 
+def _has_symbol(value: float) -> bool:
+    """Whether a shape environment can hold a float: its numbers are real ones, and have no negative zero."""
+    return math.isfinite(value) and (value != 0.0 or math.copysign(1.0, value) > 0)
+
+
 def wrap_float(tx: Tx, value: float, source: Source | None) -> VariableTracker:
     """A float: a symbol where it has been another before, else guarded by value."""
     output = tx.capture.output
-    if source is None or not math.isfinite(value) or not output.shapes.number_varies(source, value):
+    if source is None or not _has_symbol(value) or not output.shapes.number_varies(source, value):
         return wrap_literal(tx, value, source)
     tx.capture.guards.add(source, "type", float)
     number = output.symbols.new_number(value, source)

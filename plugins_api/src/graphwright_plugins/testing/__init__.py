@@ -1,6 +1,6 @@
 """The conformance kit: what every backend must do, as pytest classes to inherit from.
 
-A backend's test module inherits from the classes and provides a fixture `backend`, which returns a name, a `Backend`
+A backend's test module inherits from the kit and provides a fixture `backend`, which returns a name, a `Backend`
 object or a `(gm, example_inputs)` callable:
 
     import pytest
@@ -10,36 +10,64 @@ object or a `(gm, example_inputs)` callable:
     def backend():
         return "mine"
 
-    class TestForward(testing.ForwardTests):
+    class TestMine(testing.ConformanceKit):
         pass
 
-Tests ask the backend's `Capabilities` what they may expect. What a backend is known to do wrong is written down next to
-its own tests, in `known_failures`.
+The classes inside can be inherited from by themselves, too. Tests ask the backend's `Capabilities`, and which of the
+optional methods it has, and skip what it doesn't claim. What a backend is known to do wrong is written down next to
+its own tests, in `known_failures`. `python -m graphwright_plugins.testing report --backend NAME` runs all of it, and
+tells by theme what came of it.
 """
 
 from .aliasing import AliasingTests
-from .base import ConformanceTests, KnownFailure
+from .artifacts import ArtifactTests
+from .base import ConformanceTests, KitSettings, KnownFailure
+from .calling import CallingTests
+from .composition import CaptureTests, CompositionTests
 from .contract import ContractTests
 from .dynamic_shapes import DynamicShapeTests
 from .failures import ErrorTests
 from .forward import ForwardTests
+from .kit import ConformanceKit
+from .lifetime import LifeTests
+from .loading import LoadingTests
 from .mutation import MutationTests
+from .numerics import NumericsTests
+from .option_values import OptionTests
+from .partitioning import PartitionTests
 from .program import Program, compile_program, trace
 from .randomness import RandomTests
+from .sanity import PerformanceSanityTests
+from .themes import Theme
 from .training import TrainingTests
+from .weights import WeightTests
 
 __all__ = [
     "AliasingTests",
+    "ArtifactTests",
+    "CallingTests",
+    "CaptureTests",
+    "CompositionTests",
+    "ConformanceKit",
     "ConformanceTests",
     "ContractTests",
     "DynamicShapeTests",
     "ErrorTests",
     "ForwardTests",
+    "KitSettings",
     "KnownFailure",
+    "LifeTests",
+    "LoadingTests",
     "MutationTests",
+    "NumericsTests",
+    "OptionTests",
+    "PartitionTests",
+    "PerformanceSanityTests",
     "Program",
     "RandomTests",
+    "Theme",
     "TrainingTests",
+    "WeightTests",
     "compile_program",
     "trace",
 ]

@@ -9,6 +9,7 @@ from graphwright_plugins.resolve import ResolvedBackend
 
 from .base import ConformanceTests, program_ids
 from .program import Program
+from .themes import Theme
 
 
 def _one() -> Sequence[torch.Tensor]:
@@ -74,6 +75,8 @@ CHANGED = [
 
 class AliasingTests(ConformanceTests):
     """What is one object or one piece of memory in eager is so in the compiled graph, and nothing else is."""
+
+    theme = Theme.CALLING_CONVENTION
 
     @program_ids(OUTPUTS)
     def test_output(self, resolved: ResolvedBackend, program: Program) -> None:

@@ -2,16 +2,25 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Final, Literal, NoReturn, TypeVar
 
 import pytest
 import torch
 
+from graphwright_plugins.errors import UnsupportedGraph
 from graphwright_plugins.protocol import CompiledGraph
 from graphwright_plugins.resolve import ResolvedBackend, resolve_backend
+from graphwright_plugins.torch_compat import DATA_DEPENDENT_ERRORS
 
 from .comparison import alias_facts, assert_same_aliases, assert_same_values
-from .program import Program, compile_program
+from .program import Program, compile_program, dtypes_of
+from .themes import Theme
+
+NOT_DECLARED: Final = "not supported by declaration"
+"""How the reason begins for which a test is skipped, where the backend doesn't claim what it needs."""
+
+REFUSALS: Final[tuple[type[BaseException], ...]] = (UnsupportedGraph, *DATA_DEPENDENT_ERRORS)
+"""What may be raised for a graph whose sizes depend on values."""
 
 _Test = TypeVar("_Test", bound=Callable[..., None])
 
@@ -28,12 +37,23 @@ class KnownFailure:
     """The exception with which the test fails; any other one is an error."""
 
 
+class KitSettings:
+    """What holds for all classes inside a class that inherits from this one."""
+
+    device: ClassVar[str] = "cpu"
+    """Where the inputs live."""
+    options: ClassVar[Mapping[str, Any] | None] = None
+    """Options of the backend to test with."""
+
+
 class ConformanceTests:
     """Base of the conformance classes.
 
     The inheriting module provides a fixture `backend`: a name, a `Backend` object or a `(gm, example_inputs)` callable.
     """
 
+    theme: ClassVar[Theme]
+    """What the class is about."""
     device: ClassVar[str] = "cpu"
     """Where the inputs live."""
     options: ClassVar[Mapping[str, Any] | None] = None
@@ -43,9 +63,17 @@ class ConformanceTests:
     error, so that the list stays true."""
 
     @pytest.fixture
-    def resolved(self, backend: Any) -> ResolvedBackend:
+    def resolved(self, backend: Any, _take_settings: None) -> ResolvedBackend:
         """The backend with its options."""
         return resolve_backend(backend, self.options)
+
+    @pytest.fixture(autouse=True)
+    def _take_settings(self, request: pytest.FixtureRequest) -> None:
+        for node in request.node.listchain():
+            if isinstance(node, pytest.Class) and issubclass(node.obj, KitSettings):
+                for setting in ("device", "options"):
+                    if setting in vars(node.obj):
+                        setattr(self, setting, getattr(node.obj, setting))
 
     @pytest.fixture(autouse=True)
     def _apply_known_failures(self, request: pytest.FixtureRequest) -> None:
@@ -64,15 +92,25 @@ class ConformanceTests:
         """Skip the test where the backend doesn't claim one of these `Capabilities`."""
         for ability in abilities:
             if not getattr(resolved.capabilities, ability):
-                pytest.skip(f"backend {resolved.name!r} doesn't claim the capability {ability!r}")
+                self.not_declared(f"backend {resolved.name!r} doesn't claim the capability {ability!r}")
 
     def require_dtype(self, resolved: ResolvedBackend, dtype: torch.dtype) -> None:
         """Skip the test where the backend doesn't claim this dtype."""
         if dtype not in resolved.capabilities.dtypes:
-            pytest.skip(f"backend {resolved.name!r} doesn't claim the dtype {dtype}")
+            self.not_declared(f"backend {resolved.name!r} doesn't claim the dtype {dtype}")
+
+    def require_program(self, resolved: ResolvedBackend, program: Program) -> None:
+        """Skip the test where a dtype occurs in the program that the backend doesn't claim."""
+        for dtype in sorted(dtypes_of(program), key=str):
+            self.require_dtype(resolved, dtype)
+
+    def not_declared(self, reason: str) -> NoReturn:
+        """Skip the test: the backend doesn't claim what it needs."""
+        pytest.skip(f"{NOT_DECLARED}: {reason}")
 
     def check(self, resolved: ResolvedBackend, program: Program, calls: int = 2) -> None:
         """Compile a program, call it some times, and compare everything with eager each time."""
+        self.require_program(resolved, program)
         compiled = compile_program(resolved, program, program.inputs(self.device))
         for seed in range(calls):
             self.check_call(resolved, compiled, program, program.inputs(self.device, seed), seed)

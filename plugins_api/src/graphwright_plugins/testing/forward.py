@@ -1,4 +1,4 @@
-"""Results without gradients: dtypes, shapes, layouts, the calling convention."""
+"""Results without gradients: typical operations and layouts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,14 +8,11 @@ import torch
 from torch import fx
 from torch.nn import functional
 
-from graphwright_plugins.protocol import COMPLEX_DTYPES, FLOATING_DTYPES, INTEGER_DTYPES
 from graphwright_plugins.resolve import ResolvedBackend
 
 from .base import ConformanceTests, call, program_ids
 from .program import Program, compile_graph
-
-DTYPES = sorted(FLOATING_DTYPES | INTEGER_DTYPES | COMPLEX_DTYPES, key=str)
-SHAPES = [(), (0,), (1,), (3,), (2, 3), (2, 0, 3), (2, 3, 4), (1, 2, 1, 3), (2, 1, 2, 1, 2)]
+from .themes import Theme
 
 
 def _two(*shape: int) -> Any:
@@ -61,13 +58,6 @@ LAYOUTS = [
     Program("mixed scalar tensor", lambda x, y: (x + y, y * 2), lambda: (torch.randn(3), torch.tensor(2.0))),
 ]
 
-PLAIN_VALUES = [
-    Program("None among the outputs", lambda x: (x + 1, None, x * 2), lambda: (torch.randn(3),)),
-    Program("numbers among the outputs", lambda x: (x + 1, 3, 2.5, True), lambda: (torch.randn(3),)),
-    Program("no tensor among the outputs", lambda x: (None, 3), lambda: (torch.randn(3),)),
-    Program("integer input", lambda x, n: (x * n, x + n), lambda: (torch.randn(3), 5)),
-]
-
 
 def _images(memory_format: torch.memory_format = torch.contiguous_format) -> Sequence[torch.Tensor]:
     image = torch.randn(2, 3, 5, 5).to(memory_format=memory_format)
@@ -85,6 +75,8 @@ def _view_and_base(value: Any) -> tuple[Any, ...]:
 class ForwardTests(ConformanceTests):
     """Results equal eager's when no gradients are asked for."""
 
+    theme = Theme.NUMERICS
+
     @program_ids(PROGRAMS)
     def test_program(self, resolved: ResolvedBackend, program: Program) -> None:
         """Values, dtypes, shapes, strides and aliases of typical operations."""
@@ -94,31 +86,6 @@ class ForwardTests(ConformanceTests):
     def test_input_layout(self, resolved: ResolvedBackend, program: Program) -> None:
         """Inputs that aren't contiguous."""
         self.check(resolved, program)
-
-    @program_ids(PLAIN_VALUES)
-    def test_plain_values(self, resolved: ResolvedBackend, program: Program) -> None:
-        """Values other than tensors go in and out."""
-        self.check(resolved, program)
-
-    @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-    def test_dtype(self, resolved: ResolvedBackend, dtype: torch.dtype) -> None:
-        """Each dtype that the backend claims."""
-        self.require_dtype(resolved, dtype)
-        self.check(resolved, _dtype_program(dtype))
-
-    @pytest.mark.parametrize("shape", SHAPES, ids=str)
-    def test_shape(self, resolved: ResolvedBackend, shape: tuple[int, ...]) -> None:
-        """Ranks 0 to 5, and tensors without elements."""
-        self.check(resolved, Program("shape", lambda x, y: (x + y, x.sum(), x.reshape(-1) * 2), _two(*shape)))
-
-    def test_no_inputs(self, resolved: ResolvedBackend) -> None:
-        """A graph that makes its result from nothing."""
-        graph = fx.Graph()
-        graph.output((graph.call_function(torch.full, ((2, 3), 1.5), {"device": self.device}),))
-        compiled = compile_graph(resolved, fx.GraphModule(torch.nn.Module(), graph), [])
-        for _ in range(2):
-            (result,) = call(compiled, [])
-            assert torch.equal(result, torch.full((2, 3), 1.5, device=self.device))
 
     def test_two_graphs(self, resolved: ResolvedBackend) -> None:
         """Graphs compiled one after the other don't disturb each other."""
@@ -131,20 +98,11 @@ class ForwardTests(ConformanceTests):
     @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
     def test_grad_mode(self, resolved: ResolvedBackend, mode: Any) -> None:
         """Compiled and called without gradients on inputs that would have them."""
-        program = Program("grad mode", lambda x, y: (x * y, x[0]), lambda: [_leaf(2, 3), _leaf(2, 3)])
+        program = Program("grad mode", lambda x, y: (x * y, x[0]), lambda: [leaf(2, 3), leaf(2, 3)])
         with mode():
             self.check(resolved, program)
 
 
-def _leaf(*shape: int) -> torch.Tensor:
+def leaf(*shape: int) -> torch.Tensor:
+    """A leaf of autograd."""
     return torch.randn(shape, requires_grad=True)
-
-
-def _dtype_program(dtype: torch.dtype) -> Program:
-    def make_inputs() -> Sequence[torch.Tensor]:
-        if dtype.is_floating_point or dtype.is_complex:
-            return torch.randn(3, 4, dtype=dtype), torch.randn(4, dtype=dtype)
-        high = 2 if dtype == torch.bool else 20
-        return torch.randint(0, high, (3, 4)).to(dtype), torch.randint(0, high, (4,)).to(dtype)
-
-    return Program(str(dtype), lambda x, y: (x + y, x * y, x == y, x.reshape(-1)[0]), make_inputs)

@@ -10,6 +10,7 @@ from graphwright_plugins.resolve import ResolvedBackend
 
 from .base import ConformanceTests, program_ids
 from .program import Program, compile_program
+from .themes import Theme
 
 
 def _add_in_place(x: Any, y: Any) -> tuple[Any, ...]:
@@ -73,6 +74,10 @@ def _index_put(x: Any, y: Any, index: Any) -> tuple[Any, ...]:
     return (x.sum(),)
 
 
+def _reads(x: Any, y: Any) -> tuple[Any, ...]:
+    return (x + y).relu(), (x @ y).softmax(-1), x.t().contiguous(), y.clone().add_(1)
+
+
 def _two() -> Sequence[torch.Tensor]:
     return torch.randn(3, 3), torch.randn(3, 3)
 
@@ -102,6 +107,8 @@ METADATA_PROGRAMS = [Program("transpose in place", _transpose_in_place, lambda: 
 class MutationTests(ConformanceTests):
     """What a graph does to its inputs is seen by the caller as in eager."""
 
+    theme = Theme.MUTATION
+
     @program_ids(PROGRAMS)
     def test_changed_input(self, resolved: ResolvedBackend, program: Program) -> None:
         """Values of the inputs after the call, and results that depend on the order of changes."""
@@ -118,6 +125,7 @@ class MutationTests(ConformanceTests):
     def test_version_counter(self, resolved: ResolvedBackend, program: Program) -> None:
         """A changed input's version counter moves, so that autograd notices the change elsewhere."""
         self.require(resolved, "mutation")
+        self.require_program(resolved, program)
         compiled, eager = program.inputs(self.device), program.inputs(self.device)
         compiled_program = compile_program(resolved, program, program.inputs(self.device))
         before = [tensor._version for tensor in compiled]
@@ -127,3 +135,15 @@ class MutationTests(ConformanceTests):
             # One way only: some of eager's kernels change a tensor and leave its counter, which no backend need repeat.
             if theirs._version > start:
                 assert ours._version > start, f"input {index} was changed, but its version counter stands still"
+
+    def test_unchanged_inputs(self, resolved: ResolvedBackend) -> None:
+        """An input that the graph only reads is not written to, not even to be put back."""
+        program = Program("reads", _reads, _two)
+        inputs = program.inputs(self.device)
+        before = [(tensor.clone(), tensor._version) for tensor in inputs]
+        compiled = compile_program(resolved, program, program.inputs(self.device))
+        for _ in range(2):
+            compiled(*inputs)
+        for index, (tensor, (value, version)) in enumerate(zip(inputs, before, strict=True)):
+            assert torch.equal(tensor, value), f"input {index} has other values after the call"
+            assert tensor._version == version, f"input {index} was written to: its version counter moved"

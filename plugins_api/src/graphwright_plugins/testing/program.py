@@ -36,6 +36,27 @@ def trace(function: Callable[..., Any]) -> fx.GraphModule:
     return fx.symbolic_trace(function)
 
 
+class _Dtypes(fx.Interpreter):
+    """Runs a graph, and notes the dtypes of the tensors in it."""
+
+    def __init__(self, graph: fx.GraphModule) -> None:
+        super().__init__(graph)
+        self.found: set[torch.dtype] = set()
+
+    def run_node(self, n: fx.Node) -> Any:
+        result = super().run_node(n)
+        values = result if isinstance(result, (tuple, list)) else (result,)
+        self.found |= {value.dtype for value in values if isinstance(value, torch.Tensor)}
+        return result
+
+
+def dtypes_of(program: Program) -> set[torch.dtype]:
+    """The dtypes of the tensors that occur in a program."""
+    run = _Dtypes(trace(program.function))
+    run.run(*program.inputs())
+    return run.found
+
+
 def compile_program(resolved: ResolvedBackend, program: Program, inputs: Sequence[Any]) -> CompiledGraph:
     """Compile a program for inputs of these sizes, as capture would: on fakes, inside a tracing context."""
     return compile_graph(resolved, trace(program.function), inputs)
@@ -54,6 +75,13 @@ def compile_symbolic(
     fake_mode = new_fake_mode()
     examples = [as_symbolic(fake_mode, tensor, dynamic_dims) for tensor in inputs]
     return _compile(resolved, trace(program.function), examples, fake_mode)
+
+
+def compile_with_size(resolved: ResolvedBackend, program: Program, tensor: torch.Tensor) -> CompiledGraph:
+    """Compile a program of a tensor and its number of rows, which is symbolic and an input of its own."""
+    fake_mode = new_fake_mode()
+    example = as_symbolic(fake_mode, tensor, [0])
+    return _compile(resolved, trace(program.function), [example, example.shape[0]], fake_mode)
 
 
 def _compile(

@@ -9,6 +9,7 @@ from graphwright_plugins.resolve import ResolvedBackend
 
 from .base import ConformanceTests, call
 from .program import Program, compile_program
+from .themes import Theme
 
 DROPOUT = Program("dropout", lambda x: (functional.dropout(x, 0.5, training=True),), lambda: (torch.ones(64),))
 NOISE = Program("noise", lambda x: (torch.randn_like(x), torch.rand_like(x)), lambda: (torch.ones(16),))
@@ -25,6 +26,8 @@ UNUSED = Program("unused draws", _draws_for_nothing, lambda: (torch.ones(16),))
 
 class RandomTests(ConformanceTests):
     """Draws depend on the seed, and on nothing else."""
+
+    theme = Theme.RANDOM_NUMBERS
 
     def test_same_seed(self, resolved: ResolvedBackend) -> None:
         """The same seed gives the same draws, another one others."""

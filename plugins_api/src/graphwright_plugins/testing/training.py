@@ -13,6 +13,7 @@ from graphwright_plugins.resolve import ResolvedBackend
 from .base import ConformanceTests, call, program_ids
 from .comparison import assert_same_values
 from .program import Program, compile_program
+from .themes import Theme
 
 
 def _leaf(*shape: int) -> torch.Tensor:
@@ -67,12 +68,18 @@ PROGRAMS = [
 ]
 
 
-def backward(outputs: Sequence[Any], start: int = 0) -> None:
-    """Run a backward pass from the outputs that have gradients, each element with a weight of its own."""
+def backward(outputs: Sequence[Any], start: int = 0, *, again: bool = False) -> None:
+    """Run a backward pass from the outputs that have gradients, each element with a weight of its own.
+
+    Args:
+        outputs: What a graph returned.
+        start: The first output that takes part.
+        again: Whether another pass is to follow.
+    """
     differentiable = [out for out in outputs[start:] if isinstance(out, torch.Tensor) and out.requires_grad]
     weights = [torch.linspace(0.5, 1.5, out.numel(), dtype=out.dtype).reshape(out.shape) for out in differentiable]
     pairs = zip(weights, differentiable, strict=True)
-    torch.autograd.backward(differentiable, [weight.to(out.device) for weight, out in pairs])
+    torch.autograd.backward(differentiable, [weight.to(out.device) for weight, out in pairs], retain_graph=again)
 
 
 def gradients(inputs: Sequence[Any]) -> list[torch.Tensor | None]:
@@ -82,6 +89,8 @@ def gradients(inputs: Sequence[Any]) -> list[torch.Tensor | None]:
 
 class TrainingTests(ConformanceTests):
     """Gradients equal eager's."""
+
+    theme = Theme.TRAINING
 
     @program_ids(PROGRAMS)
     def test_gradients(self, resolved: ResolvedBackend, program: Program) -> None:
@@ -158,7 +167,20 @@ class TrainingTests(ConformanceTests):
         with pytest.raises(RuntimeError):
             backward(outputs)
 
+    def test_backward_again(self, resolved: ResolvedBackend) -> None:
+        """With `retain_graph=True` a second backward gives the same, also where one without it ran before."""
+        self.require(resolved, "training")
+        program = Program("chain", lambda x, w: (torch.tanh(x @ w).sin(),), lambda: (_leaf(3, 3), _leaf(3, 3)))
+        compiled, inputs, eager = self._compiled(resolved, program)
+        for function, given in ((compiled, inputs), (program.function, eager)):
+            backward(call(function, given))
+            outputs = call(function, given)
+            backward(outputs, again=True)
+            backward(outputs)
+        assert_same_values(gradients(eager), gradients(inputs), resolved.capabilities, "gradient")
+
     def _compiled(self, resolved: ResolvedBackend, program: Program) -> tuple[CompiledGraph, list[Any], list[Any]]:
+        self.require_program(resolved, program)
         compiled = compile_program(resolved, program, program.inputs(self.device))
         return compiled, program.inputs(self.device), program.inputs(self.device)
 

@@ -1,0 +1,60 @@
+"""Graphwright's backends in `torch.compile`, found by entry point."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from typing import Any
+
+import pytest
+import torch
+
+pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")]
+
+
+def loss(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return (x @ w).tanh().square().sum()
+
+
+def check(backend: str, **keywords: Any) -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(loss, backend=backend, **keywords)
+    for seed in range(2):
+        torch.manual_seed(seed)
+        x, w = torch.randn(3, 4), torch.randn(4, 2, requires_grad=True)
+        other = w.detach().clone().requires_grad_()
+        actual, expected = compiled(x, w), loss(x, other)
+        actual.backward()
+        expected.backward()
+        torch.testing.assert_close(actual, expected)
+        torch.testing.assert_close(w.grad, other.grad)
+
+
+@pytest.mark.parametrize("name", ["eager", "aot_eager", pytest.param("inductor_gpu", marks=pytest.mark.slow)])
+def test_a_backend_of_ours_trains_under_torch_compile(name: str) -> None:
+    pytest.importorskip("graphwright_inductor_gpu" if name == "inductor_gpu" else "graphwright_eager")
+    assert f"graphwright_{name}" in torch._dynamo.list_backends()
+    check(f"graphwright_{name}")
+
+
+def test_options_reach_it() -> None:
+    check("graphwright_aot_eager", options={"partition": "min_cut"})
+    with pytest.raises(Exception, match=r"has no option 'partitoin'.*Did you mean 'partition'"):
+        check("graphwright_aot_eager", options={"partitoin": "min_cut"})
+
+
+def test_sizes_may_vary() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x.sum(0) * x.shape[0], backend="graphwright_eager", dynamic=True)
+    for size in (2, 3, 5):
+        x = torch.randn(size, 4)
+        torch.testing.assert_close(compiled(x), x.sum(0) * size)
+
+
+def test_every_backend_of_ours_is_offered() -> None:
+    ours = {
+        entry.name
+        for entry in importlib.metadata.entry_points(group="graphwright.backends")
+        if entry.dist is not None and entry.dist.name.startswith("graphwright-")
+    }
+    offered = {entry.name for entry in importlib.metadata.entry_points(group="torch_dynamo_backends")}
+    assert {f"graphwright_{name}" for name in ours} <= offered

@@ -1,0 +1,194 @@
+"""Compiled graphs kept on disk, seen from `graphwright.compile`: settings, events, logs, and closing on `reset`."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import graphwright
+from graphwright import events
+from graphwright_plugins import BackendContractError, Capabilities
+
+pytestmark = pytest.mark.e2e
+
+
+class Keeping:
+    """Runs graphs as they are, pickles them, counts, and holds something."""
+
+    name = "keeping"
+    capabilities = Capabilities()
+
+    def __init__(self) -> None:
+        self.compiled = 0
+        self.held = 0
+        self.close_error: Exception | None = None
+
+    def compile(self, graph: Any, example_inputs: Sequence[Any], options: Any) -> Any:
+        self.compiled += 1
+        self.held += 1
+        return graph
+
+    def cache_key_parts(self, options: Any) -> Mapping[str, str]:
+        return {"version": "1"}
+
+    def save(self, compiled: Any) -> bytes:
+        return pickle.dumps(compiled)
+
+    def load(self, data: bytes, options: Any) -> Any:
+        self.held += 1
+        return pickle.loads(data)
+
+    def compatible(self, meta: Any) -> str | None:
+        return None
+
+    def close(self) -> None:
+        if self.close_error is not None:
+            raise self.close_error
+        self.held = 0
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    with graphwright.config.patch(artifact_cache="on", artifact_cache_dir=str(tmp_path / "store")):
+        yield tmp_path / "store"
+
+
+def f(x: torch.Tensor) -> torch.Tensor:
+    return (x * x.shape[0]).relu()
+
+
+def call(backend: Keeping, size: int = 3) -> list[Any]:
+    """Compile and call from the start; returns the events of the cache."""
+    x = torch.randn(size, 2)
+    with events.collected(events.ArtifactCacheUsed, events.ArtifactRejected) as found:
+        torch.testing.assert_close(graphwright.compile(f, backend=backend, dynamic=True)(x), f(x))
+    return found
+
+
+def test_a_second_backend_object_loads_what_the_first_compiled(folder: Path) -> None:
+    first, second = Keeping(), Keeping()
+    assert [event.result for event in call(first)] == ["miss", "saved"]
+    (hit,) = call(second, size=5)
+    assert (hit.result, hit.backend, second.compiled) == ("hit", "keeping", 0)
+    assert hit.n_bytes > 0
+
+
+def test_off_by_default(tmp_path: Path) -> None:
+    with graphwright.config.patch(artifact_cache_dir=str(tmp_path)):
+        assert call(Keeping()) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_artifact_warns(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    call(Keeping())
+    (path,) = folder.rglob("*.gwa")
+    path.write_bytes(path.read_bytes()[:-1])
+    with caplog.at_level(logging.WARNING, "graphwright"):
+        rejected, saved = call(Keeping())
+    assert isinstance(rejected, events.ArtifactRejected)
+    assert saved.result == "saved"
+    assert f"{path} is damaged" in caplog.text
+    assert "so it is compiled" in caplog.text
+
+
+def test_the_log_tells(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with graphwright.config.patch(logs="artifact_cache"):
+        call(Keeping())
+        call(Keeping())
+    lines = [line for line in capsys.readouterr().err.splitlines() if "artifact_cache" in line]
+    assert [line.split("] ")[1].split(" of ")[0] for line in lines] == ["miss", "saved", "hit"]
+
+
+def test_a_wrong_setting_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="'off', 'on' or 'read_only', not 'yes'"):
+        graphwright.config.artifact_cache = "yes"
+    assert graphwright.config.artifact_cache == "off"
+
+
+def test_reset_closes_the_backends_that_compiled() -> None:
+    used, idle = Keeping(), Keeping()
+    graphwright.compile(f, backend=idle)
+    x = torch.randn(3)
+    compiled = graphwright.compile(f, backend=used)
+    compiled(x)
+    assert used.held == 1
+    graphwright.reset()
+    assert used.held == 0
+    idle.close_error = ValueError("never asked")
+    torch.testing.assert_close(compiled(x), f(x))  # and what was compiled before works again
+    assert (used.held, used.compiled) == (1, 2)
+    graphwright.reset()
+
+
+def test_a_backend_that_fails_to_close_is_told_after_all_else() -> None:
+    backend = Keeping()
+    compiled = graphwright.compile(f, backend=backend)
+    compiled(torch.randn(3))
+    backend.close_error = OSError("the handle is gone")
+    with pytest.raises(BackendContractError, match="backend 'keeping': OSError: the handle is gone"):
+        graphwright.reset()
+    graphwright.reset()
+    compiled(torch.randn(3))
+    assert backend.compiled == 2
+    backend.close_error = None
+
+
+PROGRAM = """
+import sys
+import torch
+import graphwright
+from graphwright import events
+
+torch.manual_seed(0)
+layer = torch.nn.Linear(4, 3)
+
+def infer(x):
+    return layer(x).softmax(-1) * x.shape[0], x.shape[0], None
+
+def train(x, w):
+    return torch.nn.functional.gelu(x @ w).sum()
+
+def run(fn, *args):
+    return graphwright.compile(fn, backend="inductor_gpu", dynamic=True)(*args)
+
+graphwright.config.artifact_cache, graphwright.config.artifact_cache_dir = "on", sys.argv[1]
+told = []
+events.subscribe(lambda event: told.append(event.result), events.ArtifactCacheUsed)
+events.subscribe(lambda event: told.append(event.reason), events.ArtifactRejected)
+size = int(sys.argv[2])
+x, w = torch.randn(size, 4), torch.randn(4, 3, requires_grad=True)
+with torch.no_grad():
+    actual, expected = run(infer, x), infer(x)
+torch.testing.assert_close(actual[0], expected[0])
+assert actual[1:] == (size, None)
+other = w.detach().clone().requires_grad_()
+run(train, x, w).backward()
+train(x, other).backward()
+torch.testing.assert_close(w.grad, other.grad)
+print(*told)
+"""
+
+
+@pytest.mark.slow
+def test_inductor_loads_in_another_process_and_for_another_size(tmp_path: Path) -> None:
+    pytest.importorskip("graphwright_inductor_gpu")
+    told = []
+    for size in ("5", "9"):
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, str(tmp_path / "store"), size],
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        told.append(done.stdout.split())
+    assert told == [["miss", "saved", "miss", "saved"], ["hit", "hit"]]
