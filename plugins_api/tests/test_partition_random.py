@@ -162,7 +162,8 @@ def outcome(function: Callable[..., Any], inputs: list[torch.Tensor]) -> Any:
     try:
         loss = [x.sum() for x in results if x.requires_grad]
         if loss and leaves:
-            grads = torch.autograd.grad(sum(loss), leaves, allow_unused=True)
+            found = torch.autograd.grad(sum(loss), leaves, allow_unused=True)
+            grads = [torch.zeros_like(leaf) if g is None else g for leaf, g in zip(leaves, found, strict=True)]
     except RuntimeError:
         grads = "failed"
     return [x.detach().clone() for x in everything], shared, same, needs, grads, torch.get_rng_state()

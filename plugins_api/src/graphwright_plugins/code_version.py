@@ -55,5 +55,8 @@ def _folder(package: str) -> Path | None:
 def _facts(path: Path) -> str:
     if path.suffix not in _CODE:
         return ""
-    status = path.stat()
+    try:
+        status = path.stat()
+    except OSError:  # it went meanwhile
+        return ""
     return f"{path.name} {status.st_size} {status.st_mtime_ns}"

@@ -21,7 +21,8 @@ from .themes import Theme
 
 
 def _function(x: Any, weight: Any) -> tuple[Any, ...]:
-    return (x @ weight).relu(), x.sum(0)
+    # Functions and no methods: some caches want to know what a method is called on, which capture alone notes.
+    return torch.relu(torch.matmul(x, weight)), torch.sum(x, 0)
 
 
 def _inputs() -> Sequence[torch.Tensor]:
@@ -34,8 +35,8 @@ OTHERS = [
     Program("other dtype", _function, lambda: [value.double() for value in _inputs()]),
     Program("other size", _function, lambda: (torch.randn(5, 3), torch.randn(3, 3))),
     Program("other stride", _function, lambda: (torch.randn(3, 4).t(), torch.randn(3, 3))),
-    Program("other operation", lambda x, weight: ((x @ weight).tanh(), x.sum(0)), _inputs),
-    Program("other number", lambda x, weight: ((x @ weight).relu(), x.sum(1)), _inputs),
+    Program("other operation", lambda x, weight: (torch.tanh(torch.matmul(x, weight)), torch.sum(x, 0)), _inputs),
+    Program("other number", lambda x, weight: (torch.relu(torch.matmul(x, weight)), torch.sum(x, 1)), _inputs),
 ]
 _ELSEWHERE: Final = """
 import json, sys
@@ -116,12 +117,15 @@ class ArtifactTests(ConformanceTests):
         assert not callable(loaded), "load made a compiled graph of what is none"
 
     def test_another_process(self, resolved: ResolvedBackend, tmp_path: Path) -> None:
-        """What this process saved is loaded by another, and the other way round."""
+        """What another process saved is loaded by this one."""
         if resolved.name not in default_registry():
             pytest.skip(f"backend {resolved.name!r} was handed over as an object: another process can't find it")
         there = run_python(_ELSEWHERE, resolved.name, json.dumps(dict(self.options or {})), self.device, str(tmp_path))
         assert there.returncode == 0, there.stderr
-        assert there.stdout.splitlines()[-1] == "results: miss saved"
+        results = there.stdout.splitlines()[-1]
+        if "not_cached" in results:
+            self.not_declared(f"backend {resolved.name!r} doesn't keep this graph")
+        assert results == "results: miss saved"
         assert self._results(resolve_backend(resolved.name, self.options), PROGRAM, tmp_path) == ["hit"]
 
     def _results(self, resolved: ResolvedBackend, program: Program, folder: Path, mode: Any = "on") -> list[str]:
