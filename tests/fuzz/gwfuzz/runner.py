@@ -183,12 +183,11 @@ def _record_difference(got: Record, want: Record) -> str | None:
         difference = _error_difference(got.error, want.error)
         if difference is not None:
             return f"{difference} ({_origin(got.error)})"
-        # CPython 3.11 runs a store and the load after it as one instruction once code is warm, and gives the line of the
-        # store where the load fails: for one program it gives two lines, the warm one and the right one.
+        # CPython 3.11 runs a store and the load after it as one instruction once code is warm, and gives the line of
+        # the store where the load fails: for one program it gives two lines, the warm one and the right one.
         tells_line = type(want.error) is not UnboundLocalError
-        if (
-            tells_line and got.lines and got.lines[-1] != want.lines[-1]
-        ):  # an error of a graph comes from no line of the program
+        # An error of a graph comes from no line of the program.
+        if tells_line and got.lines and got.lines[-1] != want.lines[-1]:
             return f"traceback: lines {got.lines} instead of {want.lines} of {want.error!r}"
     for name in ("printed", "warned", "modes"):
         if getattr(got, name) != getattr(want, name):
