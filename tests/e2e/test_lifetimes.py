@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import tempfile
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -265,3 +267,118 @@ def test_a_constant_tuple_is_one_object() -> None:
     compiled = graphwright.compile(program, backend="eager")
     for _ in range(2):
         assert compiled(torch.ones(2), 5)[1:] == ((True, True), (True, True))
+
+
+def kept_by_a_variable_that_is_not_read(log: Log, x: torch.Tensor) -> torch.Tensor:
+    a = loud(log)
+    y = x + 1
+    graphwright.graph_break()
+    log.append(1)
+    return y
+
+
+def kept_until_rebound(log: Log, x: torch.Tensor) -> torch.Tensor:
+    a = loud(log)
+    y = x + 1
+    graphwright.graph_break()
+    log.append(1)
+    a = None
+    log.append(2)
+    return y
+
+
+def held_by_a_list(log: Log, x: torch.Tensor) -> torch.Tensor:
+    held = [loud(log)]
+    other = held + [1]
+    held = None
+    log.append(1)
+    other = None
+    log.append(2)
+    return x + 1
+
+
+def held_by_a_closure(log: Log, x: torch.Tensor) -> torch.Tensor:
+    a = loud(log)
+
+    def f() -> Loud:
+        return a
+
+    a = None
+    log.append(1)
+    f = None
+    log.append(2)
+    return x + 1
+
+
+def held_by_a_frame_that_raises(log: Log, x: torch.Tensor) -> torch.Tensor:
+    def inner() -> None:
+        a = loud(log)
+        raise ValueError
+
+    try:
+        inner()
+    except ValueError:
+        log.append("handled")
+    log.append("end")
+    return x + 1
+
+
+def leading_to_itself(log: Log, x: torch.Tensor) -> torch.Tensor:
+    a = loud(log)
+    a.me = [a]
+    a.me.clear()
+    a = None
+    log.append(1)
+    return x + 1
+
+
+def an_open_file(log: Log, x: torch.Tensor) -> torch.Tensor:
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "data")
+        with open(path, "w") as f:
+            f.write("hello")
+        f = open(path)
+        number = f.fileno()
+        y = x + 1
+        log.append(os.read(number, 5))
+        f = None
+        try:
+            os.fstat(number)
+        except OSError:
+            log.append("closed")
+    return y
+
+
+def weak_references(log: Log, x: torch.Tensor) -> torch.Tensor:
+    class Plain:
+        pass
+
+    y = x + 1
+    of_tensor, of_temporary, a = weakref.ref(y), weakref.ref(x + 2), Plain()
+    of_object = weakref.ref(a)
+    z = y.detach() * 2
+    log.append((of_tensor() is None, of_temporary() is None, of_object() is None))
+    del y
+    a = None
+    log.append((of_tensor() is None, of_object() is None))
+    return z
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        kept_by_a_variable_that_is_not_read,
+        kept_until_rebound,
+        held_by_a_list,
+        held_by_a_closure,
+        held_by_a_frame_that_raises,
+        leading_to_itself,
+        an_open_file,
+        weak_references,
+    ],
+    ids=lambda program: program.__name__,
+)
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_who_holds_an_object_across_a_graph_break(program: Callable[[Log, torch.Tensor], torch.Tensor]) -> None:
+    test_code_that_runs_when_an_object_goes(program)

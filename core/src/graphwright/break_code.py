@@ -22,6 +22,7 @@ from graphwright.symbolic.frame_state import NULL
 from graphwright.symbolic.translator import Translator
 from graphwright.variables.base import LazyVariable, NotReconstructible, VariableTracker
 from graphwright.variables.cell import CellVariable
+from graphwright.variables.finalizers import end_is_seen
 from graphwright.variables.function import FunctionVariable
 from graphwright.variables.tensor import TensorVariable
 
@@ -193,7 +194,7 @@ class BreakCode:
             if not isinstance(value, LazyVariable) or not isinstance(value.value, torch.Tensor):
                 self._kept.add(name)
             return
-        is_seen = value.has_weak_reference or self._is_on_stack(value)
+        is_seen = end_is_seen(value) or self._is_on_stack(value)
         if (is_seen or _costs_nothing(value)) and codegen.try_to_push(value):
             codegen.op("store_fast", name)
             self._kept.add(name)

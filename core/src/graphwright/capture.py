@@ -21,7 +21,7 @@ from graphwright.symbolic.translator import RootTranslator
 from graphwright.trust import is_trusted_class
 from graphwright.variables.cell import CellVariable
 from graphwright.variables.dict import DictVariable
-from graphwright.variables.finalizers import has_finalizer
+from graphwright.variables.finalizers import end_is_seen
 from graphwright.wrap.wrapper import Wrapper
 
 _INSTRUCTIONS_BEFORE_FIRST_OP = 20_000
@@ -102,7 +102,7 @@ def root_translator(capture: CaptureState, function: FunctionType, args: tuple[o
             translator.cells[name] = given
         else:
             translator.locals[name] = lazy = wrapper.lazy(translator, value, source)
-            if has_finalizer(lazy):
+            if end_is_seen(lazy):
                 capture.frames.watched.append(lazy)
     return translator
 

@@ -16,6 +16,7 @@ from graphwright.resume import STACK_ARGUMENT, eager_stretch
 from graphwright.symbolic.frame_state import NULL
 from graphwright.symbolic.translator import Translator
 from graphwright.variables.base import Emitter, NotReconstructible, VariableTracker
+from graphwright.variables.finalizers import end_is_seen
 from graphwright.variables.function import BoundMethodVariable, FunctionVariable
 from graphwright.variables.misc import PartialVariable
 from graphwright.variables.nn_module import ModuleVariable
@@ -38,7 +39,7 @@ class ContinuationCode(BreakCode):
         live = live_names(self._decoded, self._entry)
         given = [(STACK_ARGUMENT.format(i), value) for i, value in enumerate(self._stack) if value is not NULL]
         given += [(name, self._tx.locals[name]) for name in live if name in self._tx.locals]
-        unread = [n for n, value in self._tx.locals.items() if n not in live and value.has_weak_reference]
+        unread = [n for n, value in self._tx.locals.items() if n not in live and end_is_seen(value)]
         given += [(name, self._tx.locals[name]) for name in unread]
         self._kept.update(unread)
         given += [(name, self._tx.cells[name]) for name in self._given_cells()]

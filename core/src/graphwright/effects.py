@@ -61,6 +61,8 @@ class Effects:
         for cut in self._cuts:
             cut()
         self._cuts.clear()
+        for _, variable in self._known.values():
+            variable.release()
         self._known.clear()
         self.mutated.clear()
         self.class_attributes.clear()

@@ -33,6 +33,18 @@ from graphwright.variables.constant import ConstantVariable
 from graphwright.variables.dict import DictVariable
 from graphwright.variables.exception import ExceptionVariable, make_exception
 
+_LETS_NOTHING_GO = (
+    "LOAD_FAST",
+    "LOAD_CONST",
+    "LOAD_GLOBAL",
+    "LOAD_DEREF",
+    "PUSH_NULL",
+    "PRECALL",
+    "JUMP_",
+    "COPY",
+    "SWAP",
+)
+
 
 class Translator:
     """Runs the instructions of one frame on variables instead of values.
@@ -154,15 +166,18 @@ class Translator:
                 raise
         except (NotConstant, NotProxyable) as signal:
             raise frames.graph_break(gb.UNSUPPORTED_VALUE, str(signal)) from signal
-        if frames.watched and self._outcome is None:
+        if frames.watched and self._outcome is None and not inst.opname.startswith(_LETS_NOTHING_GO):
             self._keep_watched()
         return self._outcome
 
     def _keep_watched(self) -> None:
         """Break the graph where the instruction let go of an object that runs code when its last reference goes."""
         for value in finalizers.lost(self.frames.watched, self._held()):
-            name = finalizers.type_name(value)
-            self.graph_break(gb.UNKNOWN_CALL, f"letting go of a {name}, which has a __del__")
+            finalizers.break_for(self, value)
+
+    def holds(self, value: VariableTracker) -> bool:
+        """Whether a stack or a variable of any frame holds a value."""
+        return not any(finalizers.lost([value], self._held()))
 
     def _held(self) -> Iterator[VariableTracker]:
         """What the stacks and the variables of all frames hold."""

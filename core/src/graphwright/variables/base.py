@@ -98,6 +98,9 @@ class Tx(Protocol):
     def graph_break(self, kind: GraphBreakKind, detail: str) -> NoReturn:
         """Stop capture here."""
 
+    def holds(self, value: VariableTracker) -> bool:
+        """Whether a stack or a variable of any frame holds a value."""
+
     def is_in_try(self) -> bool:
         """Whether an exception raised here would meet a handler of the traced program, other than that of a `with`."""
 
@@ -135,6 +138,9 @@ class VariableTracker:
     def type_name(self) -> str:
         """The name of the type, for messages."""
         return self.python_type().__name__
+
+    def release(self) -> None:
+        """Let go of what it leads to, when the capture has ended: objects of the program may lead to each other."""
 
     # ---------------------------------------------------------- constants, graph
 

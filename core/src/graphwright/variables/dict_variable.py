@@ -89,6 +89,9 @@ class DictVariable(ContainerVariable):
         self.real, self.source, self.is_complete = value, source, False
         return self
 
+    def release(self) -> None:
+        self.entries_by_key = {}
+
     # ---------------------------------------------------------- keys one by one
 
     def lookup(self, tx: Tx, key: Any) -> VariableTracker | None:

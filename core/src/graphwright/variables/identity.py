@@ -47,6 +47,8 @@ class NewWeakReferenceVariable(VariableTracker):
         return weakref.ref
 
     def call(self, tx: Tx, args: Args, kwargs: Kwargs) -> VariableTracker:
+        if not tx.holds(self.target):
+            tx.graph_break(gb.UNSUPPORTED_VALUE, "a weak reference to what may be gone")
         return self.target
 
     def hash_key(self, tx: Tx) -> Any:

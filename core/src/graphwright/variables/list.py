@@ -64,6 +64,9 @@ class ListVariable(ContainerVariable):
 
     # ---------------------------------------------------------- codegen
 
+    def release(self) -> None:
+        self.items = []
+
     def reconstruct(self, emit: Emitter) -> None:
         if not holds_others(self.items):
             self._emit_items(emit, self.items)

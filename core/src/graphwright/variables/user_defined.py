@@ -67,6 +67,13 @@ class ObjectVariable(VariableTracker):
     def python_type(self) -> type:
         return self.cls
 
+    def release(self) -> None:
+        self.slots = {}
+        if self.attrs is not None:
+            self.attrs.release()
+        if self.storage is not None:
+            self.storage.release()
+
     # ---------------------------------------------------------- attributes
 
     def getattr(self, tx: Tx, name: str) -> VariableTracker:
