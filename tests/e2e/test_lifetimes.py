@@ -305,7 +305,7 @@ def held_by_a_closure(log: Log, x: torch.Tensor) -> torch.Tensor:
 
     a = None
     log.append(1)
-    f = None
+    f = None  # noqa: F811
     log.append(2)
     return x + 1
 
