@@ -71,6 +71,13 @@ def test_a_graph_comes_back_as_it_was(tmp_path: Path) -> None:
     assert torch.equal(saved.values[0], given[0])
 
 
+def test_a_graph_that_returns_no_tuple_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "saved"
+    with pytest.raises(NotSavable, match=r"the graph returns mul, and a backend's graphs return a tuple"):
+        save_graph(folder, fx.symbolic_trace(lambda x: x * 2), [torch.randn(3)])
+    assert not folder.exists()
+
+
 def test_a_wrong_backend_is_caught(tmp_path: Path) -> None:
     graph = fx.symbolic_trace(lambda x: (x.add_(1), x * 2))
     save_graph(tmp_path, graph, [torch.randn(3)])

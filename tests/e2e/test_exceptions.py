@@ -441,3 +441,43 @@ def test_a_failure_that_only_values_show():
         return z + 1
 
     same(fn, ones(), torch.tensor([7]))
+
+
+def test_an_operation_that_fails_while_an_exception_is_handled_has_it_as_context() -> None:
+    def program(x: torch.Tensor, y: torch.Tensor, table: dict[str, Any], i: int) -> torch.Tensor:
+        try:
+            table["missing"]
+        except KeyError:
+            table["z"] = y[torch.tensor([i])]
+        x *= 2
+        return x + y.sum()
+
+    compiled = graphwright.compile(program, backend="eager")
+    for i in (0, 5, 1):
+        for function in (program, compiled):
+            x, table = torch.ones(3), {}
+            if i < 3:
+                assert function(x, torch.ones(3), table, i).tolist() == [5.0, 5.0, 5.0]
+            else:
+                with pytest.raises(IndexError) as caught:
+                    function(x, torch.ones(3), table, i)
+                assert repr(caught.value.__context__) == "KeyError('missing')"
+                assert x.tolist() == [1.0, 1.0, 1.0]
+                assert not table
+
+
+def test_a_capture_leaves_the_traceback_of_what_is_being_handled() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        graphwright.graph_break()
+        return y * 2
+
+    compiled = graphwright.compile(program, backend="eager")
+    with pytest.raises(ZeroDivisionError) as caught:
+        try:
+            1 / 0
+        except ZeroDivisionError as error:
+            compiled(torch.ones(2))
+            assert error.__traceback__ is not None
+            raise
+    assert caught.value.__traceback__ is not None

@@ -36,7 +36,8 @@ def backend_report(fn: Any) -> BackendReport:
     Returns:
         A report, as data and as text: for each graph the backend with its version and options, the parts, why nodes
         are not on the backend, what ran in its place, times, looks into the artifact store, and what it showed. It
-        covers the time since the last `reset`, and the functions that resume `fn` after a graph break.
+        covers the time since the last `reset`, and the functions that resume `fn` after a graph break. Reports go by
+        code: all graphs of the function's code are listed, whichever backend or compiled function they were made for.
 
     Raises:
         CompileArgumentError: `fn` has no Python code.

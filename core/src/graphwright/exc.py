@@ -147,14 +147,19 @@ class NotProxyable(Exception):
     """A variable cannot stand in the graph."""
 
 
-def drop_tracebacks(error: BaseException) -> None:
-    """Let go of the frames that an exception, which has been dealt with, and those it came from went through.
+def drop_tracebacks(signal: GraphBreak) -> None:
+    """Let go of the frames that a signal, which has been dealt with, and the signals it came from went through.
 
-    A frame that keeps the exception in a variable is a cycle, and would keep the values of its call.
+    A frame that keeps the signal in a variable is a cycle, and would keep the values of its call. At the end of the
+    chain may stand what the program handles at the moment, which is left as it is.
     """
-    pending: list[BaseException | None] = [error]
+    pending: list[BaseException | None] = [signal]
     while pending:
         current = pending.pop()
-        if current is not None and current.__traceback__ is not None:
+        if isinstance(current, _SIGNALS) and current.__traceback__ is not None:
             current.__traceback__ = None
             pending += [current.__cause__, current.__context__]
+
+
+_SIGNALS = (GraphBreak, ObservedException, NotConstant, NotProxyable)
+"""What capture raises for itself alone; nothing of it comes to the program."""

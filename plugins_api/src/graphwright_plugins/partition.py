@@ -8,8 +8,9 @@ does. Parts that depend on each other in a circle can't come out of that.
 
 from __future__ import annotations
 
+import contextlib
 import graphlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -119,7 +120,21 @@ def decide(
         BackendContractError: The parts that the backend chose can't be put in order.
     """
     facts = observe(graph, example_inputs, fake_mode)
-    return _Cutter(graph, facts, request).cut()
+    with _values_shown(graph, facts):
+        return _Cutter(graph, facts, request).cut()
+
+
+@contextlib.contextmanager
+def _values_shown(graph: fx.GraphModule, facts: GraphFacts) -> Iterator[None]:
+    """Show what nodes give, as `supports` is promised, where nobody has noted it: in a graph that no capture made."""
+    shown = [n for n in graph.graph.nodes if n.op != "output" and not n.meta.keys() & {"val", "example_value"}]
+    for node in shown:
+        node.meta["example_value"] = facts.value(node)
+    try:
+        yield
+    finally:
+        for node in shown:
+            del node.meta["example_value"]
 
 
 class _Cutter:

@@ -60,9 +60,11 @@ def save_graph(
         The folder.
 
     Raises:
-        NotSavable: The graph calls what has no name in another process; the message says which node.
+        NotSavable: The graph calls what has no name in another process; the message says which node. Or its output is
+            no tuple.
         ValueError: `inputs` do not fit the graph.
     """
+    _check_output(graph)
     if inputs is not None:
         _check_fit(inputs, example_inputs)
     place = Path(folder)
@@ -105,6 +107,16 @@ def load_graph(folder: str | Path) -> SavedGraph:
         options={name: decode(code, {}) for name, code in content["options"].items()},
         state=AmbientState(grad, autocast, cache, nesting, kernels),
     )
+
+
+def _check_output(graph: fx.GraphModule) -> None:
+    """Refuse a graph that returns no tuple: a replay would take what it returns apart, or fail on it."""
+    (output,) = graph.graph.output_node().args
+    if not isinstance(output, (tuple, list)):
+        raise NotSavable(
+            f"save_graph: the graph returns {output}, and a backend's graphs return a tuple, also of one value: "
+            "trace a function that returns one, or make the output node's argument `(value,)`"
+        )
 
 
 def _check_fit(inputs: Sequence[Any], example_inputs: Sequence[Any]) -> None:

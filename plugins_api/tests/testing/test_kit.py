@@ -242,3 +242,20 @@ def test_a_known_failure_must_fail_as_written(
     outcomes = result.parseoutcomes()
     del outcomes["deselected"]
     assert outcomes == {outcome: 1}
+
+
+@pytest.mark.parametrize(
+    ("tests", "key", "selected"),
+    [
+        ("NumericsTests", "test_dtype[torch.float64]", "test_dtype and float"),
+        ("NumericsTests", "test_rank[2]", "test_rank"),
+        ("ForwardTests", "test_grad_mode[no_grad]", "test_grad_mode"),
+    ],
+)
+def test_a_known_failure_names_one_value_of_any_parameter(
+    pytester: pytest.Pytester, tests: str, key: str, selected: str
+) -> None:
+    body = f'known_failures = {{"{key}": testing.KnownFailure("notyet", "by the test")}}'
+    outcomes = run_kit(pytester, "wrong_values", tests, "-k", selected, body=body).parseoutcomes()
+    assert outcomes["xfailed"] == 1
+    assert outcomes["failed"] >= 1

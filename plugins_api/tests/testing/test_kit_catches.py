@@ -362,6 +362,59 @@ class Full(Saving):
         pass
 
 
+class Partly(Saving):
+    """Right; does some operations, on float32, and leaves the others to the framework."""
+
+    capabilities = Capabilities(dtypes=frozenset({torch.float32}))
+    fallback_backend = "eager"
+    minimum_part_size = 1
+    does = ("add", "mul", "relu", "cat", "reshape")
+
+    def supports(self, node, options):
+        if not any(word in str(node.target) for word in self.does):
+            return Unsupported("the kit has one that it doesn't do")
+        value = node.meta["example_value"]
+        assert all("example_value" in argument.meta for argument in node.all_input_nodes)
+        return None if value.dtype in self.capabilities.dtypes else Unsupported(self.why(value.dtype))
+
+    def why(self, dtype):
+        return f"the device has no {dtype}"
+
+    def compile(self, graph, example_inputs, options):
+        for node in graph.graph.nodes:
+            if node.op.startswith("call_") and not any(word in str(node.target) for word in self.does):
+                raise UnsupportedGraph(f"no {node.target}", node=node.name, reason="it was given what it doesn't do")
+        return graph
+
+
+class RefusesDtypesWithoutReason(Partly):
+    def why(self, dtype):
+        return ""
+
+
+class PartlyAnyDtype(Partly):
+    """Claims one dtype, and does the others."""
+
+    def supports(self, node, options):
+        return None if any(word in str(node.target) for word in self.does) else Unsupported("not done")
+
+
+class Nothing(Partly):
+    """Does nothing of the kit's programs."""
+
+    does = ("digamma",)
+
+
+class Choosing(Saving):
+    """Right; chooses its parts itself."""
+
+    does = Partly.does
+
+    def partition(self, graph, example_inputs, options):
+        nodes = [node for node in graph.graph.nodes if node.op.startswith("call_")]
+        return [[node] for node in nodes if any(word in str(node.target) for word in self.does)]
+
+
 class Refitting(Right):
     def graph_form(self, options):
         return GraphForm(weights="refit")
@@ -409,7 +462,12 @@ CAUGHT = {
     "DynamicShapeTests::test_size_as_input": ["BakesSizes()"],
     "OptionTests::test_two_compilations": ["GlobalOptions()"],
     "OptionTests::test_compiling_leaves_settings": ["DrawsWhileCompiling()", "ChangesSettings()"],
-    "ErrorTests::test_beyond_dtypes": ["SwallowsUnsupportedGraph()", "RefusesWithoutReason()"],
+    "ErrorTests::test_beyond_dtypes": [
+        "SwallowsUnsupportedGraph()",
+        "RefusesWithoutReason()",
+        "RefusesDtypesWithoutReason()",
+        "PartlyAnyDtype()",
+    ],
     "ErrorTests::test_error_while_running": ["SwallowsErrors()"],
     "LifeTests::test_inputs_released": ["KeepsInputs()"],
     "LifeTests::test_weights_released": ["KeepsFirstInputs()"],
@@ -430,14 +488,25 @@ CAUGHT = {
 }
 
 PASSED = {
-    "ArtifactTests": ["Saving()"],
+    "ArtifactTests": ["Saving()", "Partly()"],
     "OptionTests": ["Full()"],
     "WeightTests": ["Full()", "Refitting()"],
     "LifeTests::test_close": ["Full()"],
     "LoadingTests::test_availability": ["Full()"],
-    "PartitionTests::test_own_parts": ["Full()"],
-    "ErrorTests": ["OnlyFloats()"],
-    "PerformanceSanityTests": ["Right()"],
+    "PartitionTests": ["Full()", "Partly()"],
+    "PartitionTests::test_own_parts": ["Choosing()"],
+    "PartitionTests::test_failure_raises": ["Choosing()"],
+    "PartitionTests::test_failure_falls_back": ["Choosing()"],
+    "ErrorTests": ["OnlyFloats()", "Partly()"],
+    "PerformanceSanityTests": ["Right()", "Partly()", "Choosing()"],
+    "CaptureTests::test_not_compiled_again": ["Partly()"],
+}
+
+SKIPPED = {
+    "PartitionTests::test_failure_raises": ["Nothing()"],
+    "PartitionTests::test_failure_falls_back": ["Nothing()"],
+    "ArtifactTests::test_found_again": ["Nothing()"],
+    "ArtifactTests::test_truncated": ["Nothing()"],
 }
 
 
@@ -483,6 +552,11 @@ def test_right_backends_pass(pytester: pytest.Pytester) -> None:
     assert wrong == {}
     idle = [case for case, outcomes in found.items() if not outcomes["passed"]]
     assert idle == []
+
+
+def test_what_a_backend_gets_nothing_of_is_skipped(pytester: pytest.Pytester) -> None:
+    found = run_all(pytester, SKIPPED)
+    assert {case: set(outcomes) for case, outcomes in found.items()} == {case: {"skipped"} for case in found}
 
 
 def test_the_kit_has_all_themes() -> None:

@@ -312,7 +312,11 @@ class Translator:
         raise frames.graph_break(kind, detail)
 
     def is_in_try(self) -> bool:
-        """Whether an exception raised here would meet a handler of the traced program, other than that of a `with`."""
+        """Whether the program sees where an exception comes from: a handler of its own, other than that of a `with`, would
+        meet it, or it would have the exception that is being handled as its context.
+        """
+        if self.handled.topmost() is not None:
+            return True
         return any(has_except_clause(frame.decoded, frame.current.index) for frame in self._frames_outwards())
 
     def is_in_cleanup(self) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,10 +14,12 @@ from graphwright_plugins.cache_outcomes import CacheOutcome, listen_to_cache
 from graphwright_plugins.loading import default_registry
 from graphwright_plugins.protocol import CompiledGraph, HasArtifacts
 from graphwright_plugins.resolve import ResolvedBackend, resolve_backend
+from graphwright_plugins.supports import HasPartitioner, HasSupports
 
 from .base import ConformanceTests
 from .fresh_process import run_python
 from .program import Program, compile_program
+from .stand_ins import Recording
 from .themes import Theme
 
 
@@ -68,8 +71,8 @@ class ArtifactTests(ConformanceTests):
 
     def test_found_again(self, resolved: ResolvedBackend, tmp_path: Path) -> None:
         """The second compilation loads what the first one saved."""
-        assert self._results(resolved, PROGRAM, tmp_path) == ["miss", "saved"]
-        assert self._results(resolved, PROGRAM, tmp_path) == ["hit"]
+        assert self._results(resolved, PROGRAM, tmp_path) == {"miss", "saved"}
+        assert self._results(resolved, PROGRAM, tmp_path) == {"hit"}
 
     def test_gradients(self, resolved: ResolvedBackend, tmp_path: Path) -> None:
         """Gradients flow through what was loaded; or it says that such a graph can't be kept."""
@@ -82,14 +85,21 @@ class ArtifactTests(ConformanceTests):
             torch.testing.assert_close(ours[1].grad, theirs[1].grad)
 
     def test_not_mistaken(self, resolved: ResolvedBackend, tmp_path: Path) -> None:
-        """Another dtype, size, stride or operation is compiled for, each with a key of its own."""
+        """Another dtype, size, stride or operation is compiled for, each with a key of its own.
+
+        What differs only in what the fallback runs is the same to the backend: a hit is right there.
+        """
         self._results(resolved, PROGRAM, tmp_path)
+        seen = set(self._graphs(resolved, PROGRAM))
         for program in OTHERS:
             (dtype,) = {value.dtype for value in program.inputs()}
-            if dtype in resolved.capabilities.dtypes:
-                assert "hit" not in self._results(resolved, program, tmp_path), (
+            graphs = self._graphs(resolved, program) if dtype in resolved.capabilities.dtypes else []
+            if graphs:
+                found = self._outcomes(resolved, program, tmp_path)
+                assert found.count("hit") <= sum(graph in seen for graph in graphs), (
                     f"{program.id} took an artifact not its own"
                 )
+                seen.update(graphs)
 
     def test_truncated(self, resolved: ResolvedBackend, tmp_path: Path) -> None:
         """A file that was cut off is compiled anew."""
@@ -98,14 +108,14 @@ class ArtifactTests(ConformanceTests):
         assert files
         for file in files:
             file.write_bytes(file.read_bytes()[:-5])
-        assert self._results(resolved, PROGRAM, tmp_path) == ["rejected", "saved"]
+        assert self._results(resolved, PROGRAM, tmp_path) == {"rejected", "saved"}
 
     def test_read_only(self, resolved: ResolvedBackend, tmp_path: Path) -> None:
         """A store that is only read is used, and left as it is."""
-        assert self._results(resolved, PROGRAM, tmp_path, "read_only") == ["miss"]
+        assert self._results(resolved, PROGRAM, tmp_path, "read_only") == {"miss"}
         assert list(tmp_path.rglob("*.gwa")) == []
         self._results(resolved, PROGRAM, tmp_path)
-        assert self._results(resolved, PROGRAM, tmp_path, "read_only") == ["hit"]
+        assert self._results(resolved, PROGRAM, tmp_path, "read_only") == {"hit"}
 
     def test_damaged_content(self, resolved: ResolvedBackend) -> None:
         """`load` of what `save` never gave raises, or gives something that can't be mistaken for a graph."""
@@ -125,10 +135,29 @@ class ArtifactTests(ConformanceTests):
         results = there.stdout.splitlines()[-1]
         if "not_cached" in results:
             self.not_declared(f"backend {resolved.name!r} doesn't keep this graph")
-        assert results == "results: miss saved"
-        assert self._results(resolve_backend(resolved.name, self.options), PROGRAM, tmp_path) == ["hit"]
+        if results == "results:":
+            self._gets_nothing(resolved)
+        assert set(results.split()[1:]) == {"miss", "saved"}
+        assert self._results(resolve_backend(resolved.name, self.options), PROGRAM, tmp_path) == {"hit"}
 
-    def _results(self, resolved: ResolvedBackend, program: Program, folder: Path, mode: Any = "on") -> list[str]:
+    def _graphs(self, resolved: ResolvedBackend, program: Program) -> list[str]:
+        """What the backend is given of a program."""
+        recording = Recording(resolved)
+        compile_program(replace(resolved, backend=recording), program, program.inputs(self.device))
+        return recording.graphs
+
+    def _gets_nothing(self, resolved: ResolvedBackend) -> None:
+        if isinstance(resolved.backend, (HasSupports, HasPartitioner)):
+            self.not_declared(f"backend {resolved.name!r} does nothing of the program that is to be saved")
+
+    def _results(self, resolved: ResolvedBackend, program: Program, folder: Path, mode: Any = "on") -> set[str]:
+        """The outcomes for a program of which the backend gets a part or several."""
+        outcomes = self._outcomes(resolved, program, folder, mode)
+        if not outcomes:
+            self._gets_nothing(resolved)
+        return set(outcomes)
+
+    def _outcomes(self, resolved: ResolvedBackend, program: Program, folder: Path, mode: Any = "on") -> list[str]:
         """Compile with a store, check a call, and give the outcomes of looking into the store and saving."""
         compiled, outcomes = _compile(resolved, program, folder, self.device, mode)
         for seed in range(2):

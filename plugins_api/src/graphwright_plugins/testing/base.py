@@ -59,8 +59,9 @@ class ConformanceTests:
     options: ClassVar[Mapping[str, Any] | None] = None
     """Options of the backend to test with."""
     known_failures: ClassVar[Mapping[str, KnownFailure]] = {}
-    """By test name, `"test_x"` for all its programs or `"test_x[program]"` for one. A known failure that passes is an
-    error, so that the list stays true."""
+    """By test name: `"test_x"` for all that it is run for, `"test_x[add in place]"` for one program, and
+    `"test_x[torch.bool]"` for one value of any parameter. A known failure that passes is an error, so that the list
+    stays true."""
 
     @pytest.fixture
     def resolved(self, backend: Any, _take_settings: None) -> ResolvedBackend:
@@ -79,9 +80,8 @@ class ConformanceTests:
     def _apply_known_failures(self, request: pytest.FixtureRequest) -> None:
         name = getattr(request.node, "originalname", request.node.name)
         parameters = getattr(request.node, "callspec", None)
-        program = None if parameters is None else parameters.params.get("program")
-        keys = [name] if program is None else [f"{name}[{program.id}]", name]
-        for key in keys:
+        values = () if parameters is None else parameters.params.values()
+        for key in (request.node.name, *(f"{name}[{_label(value)}]" for value in values), name):
             if key in self.known_failures:
                 failure = self.known_failures[key]
                 reason = f"{failure.kind}: {failure.reason}"
@@ -138,6 +138,11 @@ class ConformanceTests:
         assert_same_values(expected, actual, resolved.capabilities, "output")
         assert_same_values(eager_inputs, inputs, resolved.capabilities, "input after the call")
         assert_same_aliases(alias_facts(eager_inputs, expected), alias_facts(inputs, actual))
+
+
+def _label(value: Any) -> str:
+    """A parameter's value, as pytest shows it in the names of the kit's tests."""
+    return value.id if isinstance(value, Program) else str(getattr(value, "__name__", value))
 
 
 def call(compiled: CompiledGraph, inputs: Sequence[Any]) -> Sequence[Any]:

@@ -1,5 +1,6 @@
 """What a backend can't do, and errors while it compiles or its compiled graphs run."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -7,7 +8,9 @@ import torch
 
 from graphwright_plugins.errors import UnsupportedGraph
 from graphwright_plugins.protocol import COMPLEX_DTYPES, FLOATING_DTYPES, INTEGER_DTYPES
+from graphwright_plugins.report import GraphReport, collecting
 from graphwright_plugins.resolve import ResolvedBackend
+from graphwright_plugins.supports import NO_REASON
 
 from .base import REFUSALS, ConformanceTests, call
 from .numerics import sample
@@ -35,7 +38,10 @@ class ErrorTests(ConformanceTests):
         torch.testing.assert_close(call(compiled, inputs)[0], program.function(*inputs)[0])
 
     def test_beyond_dtypes(self, resolved: ResolvedBackend) -> None:
-        """A graph of a dtype that isn't claimed is refused, with a reason; nothing else runs it in silence."""
+        """A graph of a dtype that isn't claimed is refused, with a reason; nothing else runs it in silence.
+
+        Refused as a whole, or by `supports` node by node; then the fallback runs it, and the report has the reasons.
+        """
         others = (FLOATING_DTYPES | INTEGER_DTYPES | COMPLEX_DTYPES) - resolved.capabilities.dtypes
         if not others:
             self.not_declared(f"backend {resolved.name!r} claims all dtypes")
@@ -47,16 +53,27 @@ class ErrorTests(ConformanceTests):
     def _check_refused(self, resolved: ResolvedBackend, dtype: torch.dtype) -> None:
         program = self._program(dtype)
         try:
-            compile_program(resolved, program, program.inputs(self.device))
+            with collecting() as collector:
+                compiled = compile_program(resolved, program, program.inputs(self.device))
         except UnsupportedGraph as error:
             refusal = error
         else:
-            pytest.fail(
-                f"backend {resolved.name!r} doesn't claim {dtype}, and compiled a graph of it all the same: claim it, "
-                "or refuse it by UnsupportedGraph; users never learn of what something else does in its place"
-            )
+            self._check_left_out(resolved, dtype, collector.reports)
+            self.check_call(resolved, compiled, program, program.inputs(self.device), seed=0)
+            return
         assert refusal.reason, f"the refusal of {dtype} has no reason"
         assert str(refusal)
+
+    def _check_left_out(self, resolved: ResolvedBackend, dtype: torch.dtype, reports: Sequence[GraphReport]) -> None:
+        """All of a graph that was compiled runs on the fallback, with reasons."""
+        reasons = [refusal.reason for report in reports for refusal in report.refusals]
+        if not reasons or any(report.outcome != "fallback" for report in reports):
+            pytest.fail(
+                f"backend {resolved.name!r} doesn't claim {dtype}, and compiled a graph of it all the same: claim it, "
+                "or refuse it, by supports() or UnsupportedGraph; users never learn of what something else does in "
+                "its place"
+            )
+        assert NO_REASON not in reasons, f"supports() refuses {dtype} without a reason"
 
     def _program(self, dtype: torch.dtype) -> Program:
         return Program(str(dtype), _stacked, lambda: (sample((3, 4), dtype), sample((3, 4), dtype)))
