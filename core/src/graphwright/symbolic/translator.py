@@ -312,8 +312,10 @@ class Translator:
         raise frames.graph_break(kind, detail)
 
     def is_in_try(self) -> bool:
-        """Whether the program sees where an exception comes from: a handler of its own, other than that of a `with`, would
-        meet it, or it would have the exception that is being handled as its context.
+        """Whether the program sees where an exception comes from.
+
+        A handler of its own would meet it, other than that of a `with`; or another exception is being handled, which
+        would be its context.
         """
         if self.handled.topmost() is not None:
             return True

@@ -34,7 +34,7 @@ def has_finalizer(value: VariableTracker) -> bool:
 
 
 def end_is_seen(value: VariableTracker) -> bool:
-    """Whether the program sees when an argument of its frame, or a list made of such, goes: here it may be held last."""
+    """Whether the program sees when what the frame was given, or a list made of it, goes: it may hold it alone."""
     if value.has_weak_reference:
         return True
     items = getattr(value, "items", None)
