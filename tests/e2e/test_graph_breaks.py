@@ -10,6 +10,7 @@ import tempfile
 import threading
 import types
 import warnings
+from typing import Any
 
 import pytest
 import torch
@@ -868,3 +869,36 @@ def test_the_caller_goes_on_after_a_break_in_a_library_callback():
         return found, types.SimpleNamespace(a=told(x)).a
 
     same(fn, ones())
+
+
+def test_a_closure_left_somewhere_shares_its_cell_with_the_frame() -> None:
+    class Holder:
+        pass
+
+    def by_attribute(x: Any, n: int, holder: Any, table: dict[str, Any]) -> Any:
+        holder.f = lambda: n
+        graphwright.graph_break()
+        n -= 1
+        return x * n
+
+    def by_item_from_an_inlined_call(x: Any, n: int, holder: Any, table: dict[str, Any]) -> Any:
+        y = x + 1
+
+        def keep(key: str) -> None:
+            table[key] = lambda: n
+            graphwright.graph_break()
+
+        keep("f")
+        n += 1
+        return y * n
+
+    for program in (by_attribute, by_item_from_an_inlined_call):
+        compiled = graphwright.compile(program, backend="eager")
+        for _ in range(2):
+            found = []
+            for function in (program, compiled):
+                holder, table = Holder(), {}
+                result = function(torch.ones(2), 5, holder, table)
+                kept = getattr(holder, "f", None) or table["f"]
+                found.append((result.tolist(), kept()))
+            assert found[0] == found[1]

@@ -159,6 +159,10 @@ class BreakCode:
 
     # ---------------------------------------------------------- state
 
+    def adopt_cells(self, codegen: Codegen) -> None:
+        """Have whatever is built from now on share the frame's own cells: effects, too, may leave closures somewhere."""
+        codegen.own_cells.update({cell: name for name, cell in self._own_cells.items()})
+
     def emit_state(self, codegen: Codegen) -> None:
         """Record the code that rebuilds variables and stack, runs the eager part, and calls the resume functions.
 
@@ -168,7 +172,6 @@ class BreakCode:
         """
         if self._tx.handled.value is not None:
             raise NotReconstructible(self._tx.handled.value)
-        codegen.own_cells.update({cell: name for name, cell in self._own_cells.items()})
         live = set(live_names(self._decoded, self._entry))
         for name, value in self._tx.locals.items():
             if name in live and not self._is_in_place(name, value):

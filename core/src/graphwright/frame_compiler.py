@@ -179,6 +179,7 @@ class FrameCompiler:
                 before.install()
                 return None
             ending = break_inside(frame, self._key, self._convert)
+            ending.adopt_cells(codegen)
             _emit_effects(capture, codegen)
             ending.emit_state(codegen)
         except NotReconstructible:
@@ -196,6 +197,7 @@ class FrameCompiler:
             return self._compile_up_to(misplaced.break_instead, misplaced.break_instead.step, before)
         codegen = Codegen(capture.roots, self._code)
         ending = BreakCode(translator, self._key, self._convert)
+        ending.adopt_cells(codegen)
         try:
             _emit_effects(capture, codegen)
             ending.emit_state(codegen)
