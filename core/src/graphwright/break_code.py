@@ -160,7 +160,7 @@ class BreakCode:
     # ---------------------------------------------------------- state
 
     def adopt_cells(self, codegen: Codegen) -> None:
-        """Have all that is built from now on share the frame's own cells: effects, too, may leave closures somewhere."""
+        """Have what is built from now on share the frame's own cells: effects, too, may leave closures somewhere."""
         codegen.own_cells.update({cell: name for name, cell in self._own_cells.items()})
 
     def emit_state(self, codegen: Codegen) -> None:
