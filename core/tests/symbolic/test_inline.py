@@ -36,3 +36,17 @@ def test_arguments_are_not_looked_at(translation):
     run = translation(f, [1], 2)
     assert run.result() == 2
     assert not any(g.source.startswith("L['a']") for g in run.capture.guards)
+
+
+def test_captures_that_overlap_leave_the_recursion_limit() -> None:
+    """Threads begin and end in any order; the limit is one for all of them."""
+    limit = sys.getrecursionlimit()
+    first, second = enough_recursion(200), enough_recursion(100)
+    first.__enter__()
+    raised = sys.getrecursionlimit()
+    second.__enter__()
+    assert sys.getrecursionlimit() == raised > limit
+    first.__exit__(None, None, None)
+    assert sys.getrecursionlimit() == raised
+    second.__exit__(None, None, None)
+    assert sys.getrecursionlimit() == limit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -36,12 +37,42 @@ def inline_call(tx: Translator, fn: FunctionVariable, args: Args, kwargs: Kwargs
     return outcome.value
 
 
+class _RecursionRoom:
+    """The recursion limit, raised while any thread captures: it is one for all threads of the process.
+
+    Source: `Py_SetRecursionLimit` in CPython's Python/ceval.c.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._captures = 0
+        self._before = self._raised = 0
+
+    def enter(self, frames: int) -> None:
+        """Make room for so many frames more than the program has."""
+        with self._lock:
+            if self._captures == 0:
+                self._before = self._raised = sys.getrecursionlimit()
+            self._captures += 1
+            self._raised = max(self._raised, self._before + frames)
+            sys.setrecursionlimit(self._raised)
+
+    def leave(self) -> None:
+        """Give the room back when the last capture is over; a limit that the program has set meanwhile stays."""
+        with self._lock:
+            self._captures -= 1
+            if self._captures == 0 and sys.getrecursionlimit() == self._raised:
+                sys.setrecursionlimit(self._before)
+
+
+_RECURSION_ROOM = _RecursionRoom()
+
+
 @contextmanager
 def enough_recursion(depth_limit: int) -> Iterator[None]:
     """Let the translator nest as deep as the settings allow, for the calls of the traced program nest in its own."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, limit + depth_limit * _OWN_FRAMES_PER_CALL))
+    _RECURSION_ROOM.enter(depth_limit * _OWN_FRAMES_PER_CALL)
     try:
         yield
     finally:
-        sys.setrecursionlimit(limit)
+        _RECURSION_ROOM.leave()
