@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import traceback
@@ -306,3 +307,20 @@ def test_dropout_before_a_loss_and_a_counter_is_one_graph():
             assert torch.equal(state, our_state)
             assert model.steps == twin.steps
     assert broke == []
+
+
+@pytest.mark.parametrize("name", ["max", "min", "median", "nanmedian", "mode"])
+def test_a_reduction_that_only_kernels_refuse_fails_where_it_does_in_eager(name: str) -> None:
+    def program(x: torch.Tensor, empty: torch.Tensor, log: list[str]) -> torch.Tensor:
+        x.add_(2.0)
+        with contextlib.suppress(Exception):
+            getattr(torch, name)(empty, 0)
+            log.append("not reached")
+        log.append("after")
+        return x * 2
+
+    compiled = graphwright.compile(program, backend="eager")
+    for _ in range(2):
+        x, log = torch.ones(2), []
+        assert compiled(x, torch.ones(0, 3), log).tolist() == [6.0, 6.0]
+        assert (x.tolist(), log) == ([3.0, 3.0], ["after"])

@@ -33,8 +33,6 @@ MODULES = (
     "test_frame",
     "test_traceback",
 )
-KNOWN: dict[str, str] = {}
-"""Tests that differ, by name, and why."""
 _TIMEOUT_S = 600
 
 
@@ -157,19 +155,16 @@ def differences(module: str) -> tuple[list[str], str]:
         return [f"{module}: without hook {plain.get('died', 'ran')}, with hook {hooked.get('died', 'ran')}"], module
     want, got = plain["outcomes"], hooked["outcomes"]
     different = [name for name in sorted({*want, *got}) if got.get(name, [""])[0] != want.get(name, [""])[0]]
-    known = {name: why for name in different if (why := KNOWN.get(name.removeprefix("test."))) is not None}
     found = [
         f"{name}: {got.get(name, ['missing', ''])[0]} instead of {want.get(name, ['missing'])[0]}\n"
         f"{got.get(name, ['', ''])[1]}"
         for name in different
-        if name not in known
     ]
     about = (
         f"{module}: {len(want)} tests run, {len(different)} differ, {hooked['seconds']:.0f} s "
         f"({plain['seconds']:.0f} s without the hook), {hooked['captures']} captures, "
         f"{hooked['replaced']} frames replaced, {sum(hooked['internal_errors'].values())} internal errors"
     )
-    about += "".join(f"\n  as known: {name}: {why}" for name, why in known.items())
     return found + [f"internal error in {text} ({n} times)" for text, n in hooked["internal_errors"].items()], about
 
 

@@ -114,7 +114,7 @@ def observe(graph: fx.GraphModule, example_inputs: Sequence[Any], fake_mode: Fak
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """The tensors in nested tuples, lists and dicts."""
+    """The tensors in nested tuples, lists, dicts and slices."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (tuple, list)):
@@ -123,6 +123,8 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     elif isinstance(value, dict):
         for item in value.values():
             yield from tensors_in(item)
+    elif isinstance(value, slice):
+        yield from tensors_in((value.start, value.stop, value.step))
 
 
 def holds_tensor(value: Any) -> bool:

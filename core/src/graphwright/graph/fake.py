@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -128,17 +128,3 @@ def fake_argument(value: Any) -> Any:
     if kind is slice:
         return slice(fake_argument(value.start), fake_argument(value.stop), fake_argument(value.step))
     return value
-
-
-def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """The tensors in nested tuples, lists, dicts and slices."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from tensors_in(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from tensors_in(item)
-    elif isinstance(value, slice):
-        yield from tensors_in((value.start, value.stop, value.step))

@@ -11,7 +11,7 @@ from torch import fx
 
 import graphwright.graph_breaks as gb
 from graphwright.exc import NotProxyable
-from graphwright.graph.fake import TensorWatch, fake_argument, partly_overlap, tensors_in
+from graphwright.graph.fake import TensorWatch, fake_argument, partly_overlap
 from graphwright.markers import why_left_out
 from graphwright.torch_compat import SYMBOLIC_TYPES, bind_fresh_symbols
 from graphwright.variables.base import Args, Kwargs, Tx, VariableTracker, realize_all
@@ -24,6 +24,7 @@ from graphwright.variables.op_traits import (
     may_fail_by_kinds,
     may_fail_by_values,
     op_name,
+    refuses_empty,
     resizes,
     writes,
     written_by_kernel,
@@ -32,6 +33,7 @@ from graphwright.variables.sequence import ListVariable, TupleVariable, is_struc
 from graphwright.variables.symbolic import needs_node, wrap_number
 from graphwright.variables.tensor import TensorVariable
 from graphwright.variables.tensor_subclass import call_overridden, holds_override
+from graphwright_plugins.graph_facts import tensors_in
 
 if TYPE_CHECKING:
     from graphwright.graph.output_graph import OutputGraph
@@ -116,7 +118,12 @@ def _check_failing(output: OutputGraph, tx: Tx, what: str, args: Sequence[Any], 
     """
     if kwargs.get("alpha") is True or kwargs.get("alpha") is False:
         tx.graph_break(gb.TORCH_OP_FAILED, f"{what} gets a bool as alpha, which kernels refuse and fakes do not")
-    if not may_fail_by_values(what, args) and not may_fail_by_kinds(what, fake_argument(args)):
+    fakes = fake_argument(args)
+    if refuses_empty(what, fakes):
+        tx.graph_break(
+            gb.TORCH_OP_FAILED, f"{what} of a tensor without elements, which only kernels refuse"
+        )
+    if not may_fail_by_values(what, args) and not may_fail_by_kinds(what, fakes):
         return
     if tx.is_in_try():
         tx.graph_break(gb.DATA_DEPENDENT_VALUE, f"{what} in a try statement: whether it fails depends on values")

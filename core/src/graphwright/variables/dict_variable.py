@@ -15,7 +15,7 @@ from graphwright.trust import is_trusted_class
 from graphwright.variables.base import Emitter, Tx, VariableTracker, is_the
 from graphwright.variables.constant import is_literal
 from graphwright.variables.container import ContainerVariable, Leaf, emit_call, shadow_of
-from graphwright.variables.finalizers import let_go
+from graphwright.variables.finalizers import break_for_type, let_go, runs_code_at_end
 from graphwright.variables.iterator import CheckedIterator
 from graphwright.variables.method_table import MethodTable, MethodVariable
 
@@ -165,8 +165,8 @@ class DictVariable(ContainerVariable):
             let_go(tx, entry.value)
         elif not self.is_complete and index not in self.removed and key.is_python_constant():
             replaced = self._real_get(key.as_python_constant())
-            if hasattr(type(replaced), "__del__"):
-                tx.graph_break(gb.UNKNOWN_CALL, f"replacing a {type(replaced).__name__}, which has a __del__")
+            if runs_code_at_end(replaced):
+                break_for_type(tx, type(replaced))
 
     def remove(self, tx: Tx, key: Any) -> VariableTracker | None:
         """Take a key out; its value, or None where the dict lacks it."""
@@ -253,8 +253,9 @@ class DictVariable(ContainerVariable):
         for entry in self.entries_by_key.values():
             let_go(tx, entry.key)
             let_go(tx, entry.value)
-        if not self.is_complete and any(hasattr(type(value), "__del__") for value in dict.values(self.real)):
-            tx.graph_break(gb.UNKNOWN_CALL, "clearing a dict with values that have a __del__")
+        held = () if self.is_complete else (*dict.keys(self.real), *dict.values(self.real))
+        for value in filter(runs_code_at_end, held):
+            break_for_type(tx, type(value))
         tx.capture.effects.mutate(self)
         self.entries_by_key.clear()
         self.written.clear()

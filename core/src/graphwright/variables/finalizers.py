@@ -84,8 +84,13 @@ def let_go(tx: Tx, value: VariableTracker | None) -> None:
 
 def break_for(tx: Tx, value: VariableTracker) -> None:
     """Break the graph where the program lets go of a value."""
-    name = type(value.value).__name__ if isinstance(value, LazyVariable) else value.type_name()
-    tx.graph_break(gb.UNKNOWN_CALL, f"letting go of a {name}: it has, or holds what has, a __del__")
+    break_for_type(tx, type(value.value) if isinstance(value, LazyVariable) else value.python_type())
+
+
+def break_for_type(tx: Tx, cls: type) -> None:
+    """Break the graph where the program lets go of an object of a class."""
+    detail = f"letting go of a {cls.__name__}, which the program may see: by a __del__, or a weak reference"
+    tx.graph_break(gb.UNKNOWN_CALL, detail)
 
 
 def lost(watched: Iterable[VariableTracker], held: Iterable[VariableTracker]) -> Iterator[VariableTracker]:

@@ -142,6 +142,14 @@ def may_fail_by_kinds(name: str, fakes: Sequence[Any]) -> bool:
     return bare in _DIVIDE_INTEGERS or (bare in ("imul", "mul") and name != "mul" and bools[:1] == [True])
 
 
+def refuses_empty(name: str, fakes: Sequence[Any]) -> bool:
+    """Whether kernels refuse the first tensor for having no elements, and fakes do not."""
+    first = fakes[0] if fakes else None
+    if name not in ("max", "min", "median", "nanmedian", "mode") or not isinstance(first, torch.Tensor):
+        return False
+    return any(type(size) is int and size == 0 for size in first.shape)
+
+
 def resizes(name: str) -> bool:
     """Whether an operation gives a tensor another storage or another number of elements."""
     return name in _RESIZING
