@@ -120,9 +120,7 @@ def _check_failing(output: OutputGraph, tx: Tx, what: str, args: Sequence[Any], 
         tx.graph_break(gb.TORCH_OP_FAILED, f"{what} gets a bool as alpha, which kernels refuse and fakes do not")
     fakes = fake_argument(args)
     if refuses_empty(what, fakes):
-        tx.graph_break(
-            gb.TORCH_OP_FAILED, f"{what} of a tensor without elements, which only kernels refuse"
-        )
+        tx.graph_break(gb.TORCH_OP_FAILED, f"{what} of a tensor without elements, which only kernels refuse")
     if not may_fail_by_values(what, args) and not may_fail_by_kinds(what, fakes):
         return
     if tx.is_in_try():
