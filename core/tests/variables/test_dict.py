@@ -5,7 +5,7 @@ import types
 from collections import OrderedDict, defaultdict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 PLAIN = {"a": 1, "b": 2, 3: "c"}
@@ -259,6 +259,8 @@ steps = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(keys, st.integers()), steps, st.booleans())
+@example({"a": 0, "b": 0}, [("pop", "a"), ("store", "a"), ("popitem", "a")], False)
+@example({"a": 0, "b": 0}, [("popitem", "a"), ("store", "z"), ("popitem", "a"), ("popitem", "a")], False)
 def test_any_history(run_both, start, history, ordered):
     def fn(b, d):
         seen = b(list)()

@@ -133,8 +133,9 @@ def _popitem(tx: Tx, self: DictVariable, args: Args, kwargs: Kwargs) -> Variable
     if not self.entries_by_key:
         run_model(tx, self.cls().popitem)
     index = next(reversed(self.entries_by_key) if last else iter(self.entries_by_key))
+    stayed = index not in self.removed  # one that came back is not where it was in the outside dict
     entry = self.drop(tx, index)
-    if not ordered and index in self.removed:
+    if not ordered and stayed and index in self.removed:
         self.popped.add(index)
     return TupleVariable([entry.key, entry.value])
 
