@@ -243,10 +243,10 @@ def test_another_process_loads_and_does_not_compile(settings: ArtifactSettings) 
     writers = [start(settings.place) for _ in range(2)]  # at once, on one key
     written = [result(writer) for writer in writers]
     assert {tuple(line[1:3]) for line in written} <= {("0", "miss,saved"), ("1", "hit")}
-    backend = SavingBackend()
-    told = run(backend, settings)
-    assert (backend.compiled, backend.loaded, told.results) == (0, 1, ["hit"])
-    assert {line[3] for line in written} == {told.outcomes[0].key} == {path.stem for path in files(settings)}
+    # Not this process, where tests before may have left state of torch that is part of the key.
+    compiled, loaded, results, key = result(start(settings.place))
+    assert (compiled, loaded, results) == ("0", "1", "hit")
+    assert {line[3] for line in written} == {key} == {path.stem for path in files(settings)}
 
 
 # ---------------------------------------------------------------------------------------------------- symbolic sizes
