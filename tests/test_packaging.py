@@ -21,6 +21,7 @@ PACKAGES = {
     "backends/inductor_gpu": "graphwright_inductor_gpu",
     "backends/cudagraphs": "graphwright_cudagraphs",
 }
+MANIFEST = "graphwright_plugin.toml"  # what a backend can do, for those who list it
 # Of our own distributions, the ones that each may need at run time.
 OURS_ALLOWED = {
     "core": {"graphwright-plugins"},
@@ -101,4 +102,13 @@ def test_wheel_ships_every_module_and_nothing_else(folder: str, tmp_path: Path) 
     sources = {path.relative_to(src).as_posix() for path in (src / package).rglob("*.py*") if path.suffix != ".pyc"}
     native = {name for name in shipped if re.fullmatch(r"graphwright/_native\.cpython-.*\.so", name)}
     assert len(native) == (1 if folder == "core" else 0)
-    assert shipped - native == {name for name in sources if "__pycache__" not in name} | {f"{package}/py.typed"}
+    data = {f"{package}/{name}" for name in ("py.typed", MANIFEST) if (src / package / name).exists()}
+    assert shipped - native == {name for name in sources if "__pycache__" not in name} | data
+
+
+@pytest.mark.parametrize("folder", [folder for folder in PACKAGES if folder.startswith("backends/")])
+def test_every_backend_says_what_it_can_do_and_ships_it(folder: str) -> None:
+    pyproject, package = load_pyproject(folder), PACKAGES[folder]
+    manifest = tomllib.loads((ROOT / folder / "src" / package / MANIFEST).read_text(encoding="utf-8"))
+    assert manifest["backends"].keys() == pyproject["project"]["entry-points"]["graphwright.backends"].keys()
+    assert MANIFEST in pyproject["tool"]["setuptools"]["package-data"][package]

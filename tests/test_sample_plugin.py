@@ -67,6 +67,6 @@ def test_backend_conforms(installed: Path) -> None:
 
 def test_code_on_the_page_is_the_plugins() -> None:
     blocks = INCLUDED.findall(PAGE.read_text(encoding="utf-8"))
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     for path, code in blocks:
         assert code in (ROOT / path).read_text(encoding="utf-8"), f"{PAGE.name} shows other code than {path}"

@@ -117,6 +117,32 @@ def test_listing_imports_nothing_and_shows_every_error(packages: Installed) -> N
         assert "graphwright-sample-duplicate 0.1.0" in by_owner[owner][1]
 
 
+MANIFESTS = """
+infos = [info for info in gp.list_backends() if info.name in ('sample', 'broken', 'old')]
+rows = {info.distribution: [str(info), info.manifest and info.manifest.file, str(info.known_error)] for info in infos}
+imported = sorted(name for name in sys.modules if name.startswith('graphwright_sample'))
+print(json.dumps([imported, rows]))
+"""
+
+
+def test_manifests_of_wheels_are_read_without_import(packages: Installed) -> None:
+    imported, rows = packages.run(["sample", "broken_import", "wrong_api_version"], MANIFESTS)
+    assert imported == []
+    told, file, error = rows["graphwright-sample"]
+    assert told.endswith(", strides, bitwise")
+    assert file == str(packages.sites / "sample/graphwright_sample/graphwright_plugin.toml")
+    assert error == "None"
+    # Its import fails, and yet it is known what it is for.
+    assert rows["graphwright-sample-broken"][0].startswith("broken (graphwright-sample-broken 0.1.0): npu; inference, ")
+    assert "training" not in rows["graphwright-sample-broken"][0]
+    assert "was written for plugin interface 0.9" in rows["graphwright-sample-old"][2]
+
+
+def test_a_package_without_a_manifest_is_listed_as_such(packages: Installed) -> None:
+    _, rows = packages.run(["duplicate_name"], MANIFESTS)
+    assert "it ships no graphwright_plugin.toml" in rows["graphwright-sample-duplicate"][0]
+
+
 RESOLVE = """
 results = {}
 for name, options in json.loads(sys.argv[1]):
@@ -167,7 +193,7 @@ print(json.dumps([str(info), plugins.names, watch.graphs, watch.reasons, compile
 
 def test_a_sound_package_is_listed_hears_events_and_works_in_torch_compile(packages: Installed) -> None:
     listed, names, graphs, reasons, result = packages.run(["sample"], SOUND)
-    assert listed == "sample (graphwright-sample 0.1.0)"
+    assert listed.startswith("sample (graphwright-sample 0.1.0): every device; inference, training")
     assert (names, graphs, reasons) == (["sample_watch"], 1, ["f: n changed"])
     assert result == [3.0, 3.0]
 

@@ -91,11 +91,15 @@ def test_listing_imports_nothing_and_reading_the_error_does(make_plugin: MakePlu
     bad, good = registry.infos()
     assert not imported
     assert repr(good).startswith("BackendInfo(name='good', distribution='dist-a', version='1.2'")
+    assert str(good) == (
+        "good (dist-a 1.2): it ships no graphwright_plugin.toml, so only importing it tells what it can do"
+    )
+    assert (good.manifest, good.known_error) == (None, None)
+    assert not imported
     assert good.error is None
     assert imported
     assert isinstance(bad.error, PluginLoadError)
-    assert str(good) == "good (dist-a 1.2)"
-    assert "no library" in str(bad)
+    assert "no library" in str(bad.error)
 
 
 def test_every_owner_of_a_duplicate_is_listed_with_the_error(make_plugin: MakePlugin) -> None:
@@ -103,6 +107,8 @@ def test_every_owner_of_a_duplicate_is_listed_with_the_error(make_plugin: MakePl
     infos = registry.infos()
     assert [info.distribution for info in infos] == ["dist-a", "dist-b"]
     assert all(isinstance(info.error, DuplicateBackend) for info in infos)
+    assert all(isinstance(info.known_error, DuplicateBackend) for info in infos)
+    assert "is offered by dist-a 1.2 and by dist-b 1.2" in str(infos[0])
 
 
 def test_a_failed_import_is_tried_again(make_plugin: MakePlugin) -> None:
@@ -119,6 +125,8 @@ def test_what_torch_calls_a_backend_is_only_imported(make_plugin: MakePlugin) ->
     (info,) = BackendRegistry([plugin]).infos()
     assert info.error is None
     assert info.group == TORCH_BACKEND_GROUP
+    assert info.manifest is None
+    assert "made for torch.compile" in str(info)
 
 
 def test_installed_backends_are_listed() -> None:

@@ -28,6 +28,7 @@ from .errors import (
     DuplicateBackend,
     HookError,
     LeftToEager,
+    ManifestError,
     NotCacheable,
     OptionError,
     OptionTypeError,
@@ -44,6 +45,8 @@ from .graph_compiler import OnBackendError
 from .graph_form import GraphForm
 from .graph_hash import UnstableGraph, graph_hash
 from .loading import BackendInfo, list_backends, load_backend, refresh
+from .manifest import BackendManifest
+from .manifest_file import MANIFEST_NAME
 from .markers import PROJECT_NAME, hookimpl, hookspec
 from .options import NoOptions
 from .partition import PartitionPlan, PlannedPart
@@ -90,6 +93,7 @@ __all__ = [
     "API_VERSION",
     "BACKEND_GROUP",
     "DISABLED_VARIABLE",
+    "MANIFEST_NAME",
     "PLUGIN_GROUP",
     "PROJECT_NAME",
     "TORCH_BACKEND_GROUP",
@@ -105,6 +109,7 @@ __all__ = [
     "BackendDisabled",
     "BackendFailure",
     "BackendInfo",
+    "BackendManifest",
     "BackendResourceError",
     "BackendUnavailable",
     "CacheOutcome",
@@ -137,6 +142,7 @@ __all__ = [
     "InputKind",
     "InputSignature",
     "LeftToEager",
+    "ManifestError",
     "NoOptions",
     "NotCacheable",
     "NotSavable",

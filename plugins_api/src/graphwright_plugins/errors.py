@@ -51,6 +51,22 @@ class ApiVersionError(PluginLoadError):
     """The plugin was written for a version of the contract that this one doesn't accept."""
 
 
+class ManifestError(PluginLoadError):
+    """The data file that says what a plugin's backend can do can't be read, is wrong, or contradicts the backend."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        plugin: str = "",
+        distribution: str | None = None,
+        version: str | None = None,
+        file: str = "",
+    ) -> None:
+        super().__init__(message, plugin=plugin, distribution=distribution, version=version)
+        self.file = file
+
+
 class BackendUnavailable(PluginError, RuntimeError):
     """The backend is installed but can't work here (no device, driver too old, …)."""
 

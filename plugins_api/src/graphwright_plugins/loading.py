@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from .contract import check_backend
+from .contract import check_api_version, check_backend
 from .entry_points import (
     BACKEND_GROUP,
     DISABLED_VARIABLE,
@@ -17,6 +17,8 @@ from .entry_points import (
     import_plugin,
 )
 from .errors import BackendDisabled, DuplicateBackend, PluginError, UnknownBackend
+from .manifest import BackendManifest, check_manifest, read_manifest
+from .manifest_file import MANIFEST_NAME
 from .naming import did_you_mean, listing
 from .protocol import Backend
 
@@ -48,6 +50,23 @@ class BackendInfo:
     disabled: bool
     """Whether the environment blocks it."""
     _probe: Callable[[], PluginError | None] = field(repr=False, compare=False)
+    _look: Callable[[], BackendManifest | PluginError | None] = field(repr=False, compare=False)
+
+    @property
+    def manifest(self) -> BackendManifest | None:
+        """What its package says of it: interface version, devices, capabilities.
+
+        Read from the package's data file each time, without importing anything; None where it ships none, or where
+        `known_error` says what is wrong with it.
+        """
+        found = self._look()
+        return found if isinstance(found, BackendManifest) else None
+
+    @property
+    def known_error(self) -> PluginError | None:
+        """Why this backend can't be used, as far as that is known without importing it; `error` knows more."""
+        found = self._look()
+        return found if isinstance(found, PluginError) else None
 
     @property
     def error(self) -> PluginError | None:
@@ -58,9 +77,16 @@ class BackendInfo:
         return self._probe()
 
     def __str__(self) -> str:
+        """The backend, who offers it, and what it can do as far as that is known without importing it."""
         owner = f"{self.distribution} {self.version}" if self.distribution else self.target
-        error = self.error
-        return f"{self.name} ({owner})" + ("" if error is None else f": {error}")
+        found = self._look()
+        if found is not None:
+            told = str(found)
+        elif self.group == BACKEND_GROUP:
+            told = f"it ships no {MANIFEST_NAME}, so only importing it tells what it can do"
+        else:
+            told = "made for torch.compile, where backends don't say what they can do"
+        return f"{self.name} ({owner}): {told}"
 
 
 @dataclass(frozen=True)
@@ -106,12 +132,15 @@ class BackendRegistry:
             BackendDisabled: The environment blocks it.
             DuplicateBackend: Two distributions offer it.
             PluginLoadError: It can't be imported, or was written for another version of the contract.
+            ManifestError: Its manifest can't be read, or contradicts what was imported.
             BackendContractError: What was imported isn't a backend.
         """
         if name in self._loaded:
             return self._loaded[name]
         found = self.find(name)
+        manifest = _checked_manifest(found)
         loaded = LoadedBackend(check_backend(import_plugin(found), found), found)
+        check_manifest(manifest, loaded.backend, found)
         self._loaded[name] = loaded
         return loaded
 
@@ -148,7 +177,15 @@ class BackendRegistry:
             group=plugin.group,
             disabled=plugin.name in self._disabled,
             _probe=functools.partial(self._probe, plugin),
+            _look=functools.partial(self._look, plugin),
         )
+
+    def _look(self, plugin: FoundPlugin) -> BackendManifest | PluginError | None:
+        try:
+            self.find(plugin.name)
+            return _checked_manifest(plugin) if plugin.group == BACKEND_GROUP else None
+        except PluginError as error:
+            return error
 
     def _probe(self, plugin: FoundPlugin) -> PluginError | None:
         try:
@@ -160,6 +197,13 @@ class BackendRegistry:
         except PluginError as error:
             return error
         return None
+
+
+def _checked_manifest(found: FoundPlugin) -> BackendManifest | None:
+    manifest = read_manifest(found)
+    if manifest is not None:
+        check_api_version(manifest, found)
+    return manifest
 
 
 def unknown_backend(name: str, known: Iterable[str]) -> UnknownBackend:
@@ -214,8 +258,8 @@ def list_backends() -> list[BackendInfo]:
     """Every backend that an installed package offers, by name, those for torch.compile last; imports none of them.
 
     A name in both groups is listed once, as Graphwright's group is asked first. So is a backend of Graphwright's that
-    its package offers to torch.compile too, as `graphwright_<name>`. Read a row's `error` to learn whether it can be
-    used: that imports the backend.
+    its package offers to torch.compile too, as `graphwright_<name>`. A row's `manifest` says what the backend can do,
+    where its package ships one. Read a row's `error` to learn whether it can be used: that imports the backend.
     """
     ours = default_registry()
     offered = {(f"{OFFERED_PREFIX}{info.name}", info.distribution) for info in ours.infos()}

@@ -16,14 +16,16 @@ import json, sys, threading
 import torch
 from graphwright_plugins import list_backends, load_backend, resolve_backend
 name, module, options, device = sys.argv[1:]
-listed = [info.name for info in list_backends()]
+infos = {info.name: info for info in list_backends()}
+manifest = infos[name].manifest if name in infos else None
 by_listing = module in sys.modules
 random = torch.get_rng_state()
 threads = threading.active_count()
 settings = (torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_num_threads())
 load_backend(name)
 facts = {
-    "listed": name in listed,
+    "listed": name in infos,
+    "manifest": None if manifest is None else str(manifest),
     "imported by listing": by_listing,
     "imported": module in sys.modules,
     "CUDA in use": torch.cuda.is_initialized(),

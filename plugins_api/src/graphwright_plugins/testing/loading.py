@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from graphwright_plugins.loading import default_registry
+from graphwright_plugins.manifest import contradictions, read_manifest
+from graphwright_plugins.manifest_file import MANIFEST_NAME
 from graphwright_plugins.protocol import HasAvailability, Unavailable
 from graphwright_plugins.resolve import ResolvedBackend
 
@@ -32,6 +34,16 @@ class LoadingTests(ConformanceTests):
         assert facts["listed"], "it isn't among the listed backends"
         assert not facts["imported by listing"], "listing backends imports it: does its package import it at start?"
         assert facts["imported"]
+
+    def test_manifest(self, resolved: ResolvedBackend) -> None:
+        """The package's data file says what the object says, and is read without importing the backend."""
+        name = self._entry_point(resolved)
+        manifest = read_manifest(default_registry().find(name))
+        if manifest is None:
+            self.not_declared(f"backend {name!r} ships no {MANIFEST_NAME}: listing backends can't tell what it can do")
+        wrong = contradictions(manifest, resolved.backend)
+        assert not wrong, f"{manifest.file} contradicts the backend: {'; '.join(wrong)}"
+        assert self._facts(resolved)["manifest"] == str(manifest)
 
     def test_import_does_no_work(self, resolved: ResolvedBackend) -> None:
         """Importing the backend opens no device, starts no thread, draws no random number, changes no setting."""
