@@ -71,6 +71,7 @@ from .protocol import (
 )
 from .report import BackendFailure, GraphReport, PartReport, collecting, timed_stage
 from .resolve import ResolvedBackend, as_torch_backend, lookup_backend, resolve_backend
+from .runtime import RuntimeContext, runtime_of
 from .saved_graph import load_graph, save_graph
 from .saved_values import NotSavable
 from .signature import (
@@ -160,6 +161,7 @@ __all__ = [
     "PrepareFailed",
     "Refusal",
     "ResolvedBackend",
+    "RuntimeContext",
     "SymbolicNumber",
     "TensorSpec",
     "Tolerance",
@@ -202,6 +204,7 @@ __all__ = [
     "refresh",
     "resolve_backend",
     "run_in_eager",
+    "runtime_of",
     "save_graph",
     "shared_of",
     "show_artifact",

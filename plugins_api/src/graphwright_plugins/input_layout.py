@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import fx
 
 from .errors import UnsupportedGraph
 from .reshaped_signature import Reshaped, note_again, own_copy, signature_before, unchanged
+from .signature import GraphSignature
 from .symbols import is_symbolic
 from .torch_compat import FakeTensorMode
 
@@ -43,8 +45,16 @@ def with_contiguous_inputs(graph: fx.GraphModule, example_inputs: Sequence[Any],
             inputs[place] = inputs[place].contiguous()
     own = own_copy(graph)
     every = range(len(inputs))
-    note_again(own, inputs, fake_mode, before, every)
+    note_again(own, inputs, fake_mode, _with_copies_anywhere(before, places), every)
     return Reshaped(own, inputs, every, _making_contiguous(places))
+
+
+def _with_copies_anywhere(signature: GraphSignature, places: Sequence[int]) -> GraphSignature:
+    """The signature, which doesn't expect a copy that is made at each call at one address."""
+    inputs = list(signature.inputs)
+    for place in places:
+        inputs[place] = replace(inputs[place], static_address=False)
+    return replace(signature, inputs=tuple(inputs))
 
 
 def _may_be_scattered(value: Any) -> bool:
