@@ -46,7 +46,7 @@ void gw_ref_clear(Ref *ref) { Py_CLEAR(ref->obj); }
 
 static PyType_Slot life_slots[] = {{Py_tp_dealloc, life_dealloc}, {0, NULL}};
 static PyType_Spec life_spec = {
-    .name = "graphwright._native._Life",
+    .name = "graphwright._native.Life",
     .basicsize = sizeof(Life),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = life_slots,
@@ -54,5 +54,5 @@ static PyType_Spec life_spec = {
 
 int gw_refs_init(PyObject *module) {
     Life_Type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &life_spec, NULL);
-    return Life_Type ? 0 : -1;
+    return Life_Type ? PyModule_AddObjectRef(module, "Life", (PyObject *)Life_Type) : -1;
 }

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import graphwright
+from graphwright import events
 
 pytestmark = pytest.mark.e2e
 Log = list[Any]
@@ -250,6 +251,19 @@ def test_a_capture_keeps_nothing_of_its_call() -> None:
             compiled(holder, x)
             del holder, x
             assert [reference() for reference in gone] == [None, None, None], program.__name__
+
+
+def test_weak_references_of_guards_are_not_the_programs() -> None:
+    """Else what an entry holds by its identity (`len`, here) breaks the graph where the next entry lets go of it."""
+
+    def program(x: torch.Tensor, items: list[int]) -> Any:
+        return x * len(x.nonzero()) * len(items)
+
+    compiled = graphwright.compile(program, backend="eager")
+    with events.collected(events.GraphBroke) as breaks:
+        for n in range(1, 4):
+            assert compiled(torch.ones(2), [0] * n).tolist() == [2 * n, 2 * n]
+    assert [event.gw_id for event in breaks] == ["GW0002"]
 
 
 def test_a_constant_tuple_is_one_object() -> None:

@@ -212,6 +212,50 @@ def test_a_float_that_varies_compiles_twice(backend):
 # ---------------------------------------------------------------- known only to the graph
 
 
+def values_of_constants(x, s):
+    """Tensors whose values capture knows, computed with numbers that it does not."""
+    two = torch.tensor(2)
+    half = two * (s * 0.5)
+    kept = torch.tensor([1.0, 2.0])
+    seen = kept[0]
+    kept.mul_(s + 0.5)
+    return x + 1, half.item(), bool(half > 1.5), (two + s).tolist(), seen.item(), kept.sum().item(), float(two)
+
+
+def made_of_numbers(x, s):
+    """Tensors made of numbers that vary: dtypes, shapes, and nesting."""
+    return (
+        torch.tensor([2, s]),
+        torch.tensor(s),
+        torch.tensor([[s, 1.5], [0, -s]]),
+        torch.tensor([s], dtype=torch.float64),
+        torch.tensor([True, s]),
+        torch.as_tensor([s, s + 1]),
+        torch.tensor(s, dtype=torch.bool),
+        x * torch.tensor([s * 0.25]),
+        torch.tensor([1.0 * s], requires_grad=True) * x,
+    )
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("fn", [values_of_constants, made_of_numbers], ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize("numbers", [(2, 3, 5, 4, 6), (2.0, 3.5, 5.0, -4.0, 0.5)], ids=["ints", "floats"])
+def test_constants_and_numbers_that_vary(fn, backend, numbers):
+    assert difference(fn, lambda: [(torch.ones(2), n) for n in numbers], backend) is None
+
+
+@pytest.mark.parametrize("kind", [int, float])
+def test_a_tensor_made_of_numbers_compiles_twice(kind):
+    @graphwright.compile(backend=lambda graph, examples: graphs.append(graph) or graph)
+    def fn(x, s):
+        return x * torch.tensor([s, 1])
+
+    graphs = []
+    for n in (2, 3, 4, 5, 6):
+        assert fn(torch.ones(2), kind(n)).tolist() == [n, 1]
+    assert len(graphs) == 2
+
+
 def item_in_arithmetic(x):
     n = x.sum().long().item()
     return x + n, n * 2, n

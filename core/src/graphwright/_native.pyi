@@ -28,6 +28,10 @@ Convert: TypeAlias = Callable[[FunctionType, tuple[Any, ...], Any], Entry | int 
 """``convert(function, args, key)``: args are the bound arguments in the order of ``co_varnames``."""
 
 @final
+class Life:
+    """What the weak references of a guard tree tell when an object dies: `__self__` of their callbacks."""
+
+@final
 class GuardTree:
     """Guards of one entry, and the way to the values it needs."""
 

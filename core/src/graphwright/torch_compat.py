@@ -13,7 +13,7 @@ import re
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import Any, cast
 
@@ -147,7 +147,7 @@ def _forget_source(filename: str) -> None:
 
 
 class NotingFakeMode(FakeTensorMode):
-    """A fake tensor mode that knows whether random numbers were asked for under it."""
+    """A fake tensor mode that knows whether random numbers were asked for under it, and which constants still hold."""
 
     drew_random = False
     supports_higher_order_operators = True
@@ -157,7 +157,23 @@ class NotingFakeMode(FakeTensorMode):
             return func.python_key_table[FakeTensorMode](self, *args, **(kwargs or {}))
         if not self.drew_random and torch.Tag.nondeterministic_seeded in func.tags:
             self.drew_random = not _drops_nothing(func, args, kwargs or {})
+        arguments = _leaves((*args, *(kwargs or {}).values()))
+        # The mode computes with the values of tensors such as `torch.tensor(2)`. Torch 2.13 checks only for symbolic
+        # ints that the other arguments have values too, and computes nan of the others.
+        if any(isinstance(argument, (torch.SymFloat, torch.SymBool)) for argument in arguments):
+            self._forget_constants(arguments)
         return super().__torch_dispatch__(func, types, args, kwargs)
+
+    def _forget_constants(self, arguments: Iterable[Any]) -> None:
+        """Compute on metadata alone what is made of these arguments, and of what shares their memory."""
+        for argument in arguments:
+            if isinstance(argument, FakeTensor) and argument.constant is not None:
+                self.fake_tensor_converter.invalidate_constant_aliases(argument.constant)
+
+
+def _leaves(arguments: Iterable[Any]) -> list[Any]:
+    """The arguments of an operator, and the items of those that are lists."""
+    return [leaf for item in arguments for leaf in (item if isinstance(item, (list, tuple)) else (item,))]
 
 
 def _drops_nothing(operator: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

@@ -14,6 +14,7 @@ from graphwright.builtin_calls.registry import handles
 from graphwright.torch_compat import LEGACY_TENSOR_CLASSES, fold_dtypes, jit_annotate
 from graphwright.variables.base import Kwargs, Tx, VariableTracker
 from graphwright.variables.sequence import ListVariable, TupleVariable
+from graphwright.variables.symbolic import SymbolicFloatVariable, SymbolicIntVariable
 from graphwright.variables.tensor import TensorVariable
 
 VTs = list[VariableTracker]
@@ -30,6 +31,7 @@ HIGHER_ORDER = (
     torch.autograd.functional.vhp,
 )
 """Functions of functions, for which no graph body is made yet."""
+_VARYING = (SymbolicIntVariable, SymbolicFloatVariable)
 
 
 def _register_higher_order(fn: Any) -> None:
@@ -71,12 +73,12 @@ def _register_constructor(fn: Any) -> None:
     def construct(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
         data = args[0] if args else kwargs.get("data")
         leaves = None if data is None else _leaves(data)
-        if leaves is None or not any(isinstance(v, TensorVariable) for v in leaves):
+        if leaves is None or not any(isinstance(v, (TensorVariable, *_VARYING)) for v in leaves):
             return _call(tx, fn, args, kwargs)
         assert data is not None
         if fn is torch.asarray or len(args) != 1 or isinstance(data, TensorVariable):
             return _call(tx, fn, args, kwargs)
-        return _from_tensors(tx, fn, data, leaves, kwargs)
+        return _from_scalars(tx, fn, data, leaves, kwargs)
 
 
 def _leaves(value: VariableTracker) -> list[VariableTracker] | None:
@@ -101,10 +103,11 @@ def _nesting(tx: Tx, value: VariableTracker) -> tuple[int, ...]:
     return (len(value.items), *(inner.pop() if inner else ()))
 
 
-def _from_tensors(
+def _from_scalars(
     tx: Tx, fn: Any, data: VariableTracker, leaves: list[VariableTracker], kwargs: Kwargs
 ) -> VariableTracker:
-    """`torch.tensor([x, 1.0, y])` for tensors of one element: stacked, in the dtype that torch infers."""
+    """`torch.tensor([x, 1.0, n])` for tensors of one element and numbers that vary, which torch's own constructor
+    would fix: stacked, in the dtype that torch infers."""
     shape = _nesting(tx, data)
     named = dict(kwargs)
     requires_grad = named.pop("requires_grad", None)
@@ -128,6 +131,10 @@ def _from_tensors(
 
 def _scalar(tx: Tx, leaf: VariableTracker, into: Kwargs) -> VariableTracker:
     """A number, or a tensor of one element, as a tensor without dimensions and history."""
+    if isinstance(leaf, _VARYING):
+        if into["dtype"].as_python_constant().is_floating_point:  # torch.tensor takes ints there by way of doubles
+            leaf = tx.call(tx.wrap(float), [leaf])
+        return _call(tx, torch.scalar_tensor, [leaf], into)
     if not isinstance(leaf, TensorVariable):
         return _call(tx, torch.tensor, [leaf], into)
     detached = leaf.call_method(tx, "detach", [], {})

@@ -17,11 +17,12 @@ from typing import Any
 
 import torch
 
+import graphwright._native as _native
 import graphwright.graph_breaks as gb
 from graphwright.variables.base import LazyVariable, Tx, VariableTracker
 
 _LONG_LIVED = (torch.Tensor, torch.nn.Module, type, types.FunctionType, types.ModuleType)
-"""Objects that guards, and torch itself, have weak references to, and that a program lets go of for their memory."""
+"""Objects that torch and Python themselves have weak references to, and that a program lets go of for their memory."""
 _DEPTH, _WIDTH = 3, 64
 """How far, and at how many of its items, a container is looked into."""
 
@@ -43,7 +44,13 @@ def end_is_seen(value: VariableTracker) -> bool:
     if not isinstance(value, LazyVariable) or value.source.accessor != "local":
         return False
     real = value.value
-    return runs_code_at_end(real) or (weakref.getweakrefcount(real) > 0 and not isinstance(real, _LONG_LIVED))
+    return runs_code_at_end(real) or (not isinstance(real, _LONG_LIVED) and _has_weak_reference(real))
+
+
+def _has_weak_reference(value: object) -> bool:
+    """Whether the program, and not only a guard, has a weak reference to an object."""
+    callbacks = (reference.__callback__ for reference in weakref.getweakrefs(value))
+    return not all(isinstance(getattr(callback, "__self__", None), _native.Life) for callback in callbacks)
 
 
 def runs_code_at_end(value: object, depth: int = _DEPTH) -> bool:
