@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from graphwright_plugins import loading
-from graphwright_plugins.entry_points import BACKEND_GROUP, FoundPlugin
+from graphwright_plugins import refresh
+from graphwright_plugins.loading.entry_points import BACKEND_GROUP, FoundPlugin
 
 
 @pytest.fixture
@@ -47,6 +47,6 @@ class RaisingModule(types.ModuleType):
 
 @pytest.fixture(autouse=True)
 def _fresh_registries() -> Iterator[None]:
-    loading.refresh()
+    refresh()
     yield
-    loading.refresh()
+    refresh()

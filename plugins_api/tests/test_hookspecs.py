@@ -7,7 +7,7 @@ import pytest
 
 from graphwright_plugins import hookspecs
 from graphwright_plugins.hookspecs import EventHooks, TransformHooks
-from graphwright_plugins.plugins import Plugins
+from graphwright_plugins.loading.plugins import Plugins
 
 
 def hooks() -> list[Callable[..., Any]]:

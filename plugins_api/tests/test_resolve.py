@@ -7,7 +7,6 @@ import torch
 from torch import fx
 
 from graphwright_plugins import Capabilities, Unavailable, lookup_backend, resolve_backend
-from graphwright_plugins.entry_points import FoundPlugin
 from graphwright_plugins.errors import (
     BackendContractError,
     BackendUnavailable,
@@ -15,8 +14,9 @@ from graphwright_plugins.errors import (
     UnknownBackend,
     UnknownOption,
 )
-from graphwright_plugins.loading import BackendRegistry
-from graphwright_plugins.options import NoOptions
+from graphwright_plugins.loading.entry_points import FoundPlugin
+from graphwright_plugins.loading.registry import BackendRegistry
+from graphwright_plugins.options.build import NoOptions
 from graphwright_plugins.resolve import freeze
 
 MakePlugin = Callable[..., FoundPlugin]

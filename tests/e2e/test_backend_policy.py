@@ -22,7 +22,7 @@ from graphwright_plugins import (
     load_graph,
     save_graph,
 )
-from graphwright_plugins.replay import replay
+from graphwright_plugins.replay.run import replay
 
 pytestmark = pytest.mark.e2e
 

@@ -12,7 +12,7 @@ from torch.nn import functional
 from graphwright_inductor_gpu import InductorOptions, inductor_gpu, lowering
 from graphwright_inductor_gpu.constants import with_constants, without_constants
 from graphwright_plugins import LeftToEager, listen_to_artifacts, resolve_backend
-from graphwright_plugins.artifacts import _listeners
+from graphwright_plugins.shown_artifacts import _listeners
 from graphwright_plugins.testing import Program, compile_program, trace
 from graphwright_plugins.torch_compat import new_fake_mode
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graphwright_plugins import ArtifactSettings, artifact_settings_from_environment
-from graphwright_plugins.artifact_settings import DEFAULT_LIMIT, ArtifactMode
+from graphwright_plugins.store.settings import DEFAULT_LIMIT, ArtifactMode
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,21 +4,12 @@ A backend package needs only this: the `Backend` protocol, options, help around 
 the conformance kit in `graphwright_plugins.testing`.
 """
 
-from .aot import aot_compile, boxed, boxed_compiler, compile_context, core_decompositions, run_in_eager
-from .aot_limits import beyond_aot
-from .artifact_cache import artifacts_wanted
-from .artifact_settings import (
-    ArtifactSettings,
-    artifact_settings_from_environment,
-    current_artifact_settings,
-    using_artifact_settings,
-)
-from .artifact_store import Artifact, ArtifactMeta, ArtifactStore, DamagedArtifact, UnusableStore
-from .artifacts import ArtifactKind, ArtifactListener, listen_to_artifacts, show_artifact
-from .cache_outcomes import CacheOutcome, listen_to_cache
-from .capture_advice import CaptureAdvice
-from .closing import close_backends
-from .entry_points import BACKEND_GROUP, DISABLED_VARIABLE, PLUGIN_GROUP, TORCH_BACKEND_GROUP
+from .aot.compile import aot_compile, boxed, boxed_compiler, compile_context, core_decompositions, run_in_eager
+from .aot.limits import beyond_aot
+from .artifacts.cache import artifacts_wanted
+from .compiling.capture_advice import CaptureAdvice
+from .compiling.closing import close_backends
+from .compiling.graph_compiler import OnBackendError
 from .errors import (
     ApiVersionError,
     BackendContractError,
@@ -41,16 +32,18 @@ from .errors import (
     UnsupportedGraph,
 )
 from .fake import constants_of, device_of, real_examples, symbols_of
-from .graph_compiler import OnBackendError
-from .graph_form import GraphForm
-from .graph_hash import UnstableGraph, graph_hash
-from .loading import BackendInfo, list_backends, load_backend, refresh
-from .manifest import BackendManifest
-from .manifest_file import MANIFEST_NAME
+from .form.graph_form import GraphForm
+from .form.weights import OfferedValues, WeightsChange, listen_to_weights, offering
+from .graphs.hashing import UnstableGraph, graph_hash
+from .graphs.symbols import SymbolicNumber
+from .loading.entry_points import BACKEND_GROUP, DISABLED_VARIABLE, PLUGIN_GROUP, TORCH_BACKEND_GROUP
+from .loading.manifest import BackendManifest
+from .loading.manifest_file import MANIFEST_NAME
+from .loading.plugins import Plugins, load_plugins
+from .loading.registry import BackendInfo, list_backends, load_backend, refresh
 from .markers import PROJECT_NAME, hookimpl, hookspec
-from .options import NoOptions
-from .partition import PartitionPlan, PlannedPart
-from .plugins import Plugins, load_plugins
+from .options.build import NoOptions
+from .partition.decide import PartitionPlan, PlannedPart
 from .protocol import (
     Backend,
     Capabilities,
@@ -69,11 +62,12 @@ from .protocol import (
     Tolerance,
     Unavailable,
 )
+from .replay.saved_graph import load_graph, save_graph
+from .replay.saved_values import NotSavable
 from .report import BackendFailure, GraphReport, PartReport, collecting, timed_stage
 from .resolve import ResolvedBackend, as_torch_backend, lookup_backend, resolve_backend
 from .runtime import RuntimeContext, runtime_of
-from .saved_graph import load_graph, save_graph
-from .saved_values import NotSavable
+from .shown_artifacts import ArtifactKind, ArtifactListener, listen_to_artifacts, show_artifact
 from .signature import (
     Extent,
     GraphKind,
@@ -85,10 +79,16 @@ from .signature import (
     shared_of,
     signature_of,
 )
+from .store.artifact_store import Artifact, ArtifactMeta, ArtifactStore, DamagedArtifact, UnusableStore
+from .store.outcomes import CacheOutcome, listen_to_cache
+from .store.settings import (
+    ArtifactSettings,
+    artifact_settings_from_environment,
+    current_artifact_settings,
+    using_artifact_settings,
+)
 from .supports import HasFallback, HasMinimumPart, HasPartitioner, HasSupports, Refusal, Unsupported
-from .symbols import SymbolicNumber
 from .version import API_VERSION
-from .weights import OfferedValues, WeightsChange, listen_to_weights, offering
 
 __all__ = [
     "API_VERSION",

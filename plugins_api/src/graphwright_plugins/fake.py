@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import fx
 
+from graphwright_plugins.graphs.symbols import is_symbolic
+from graphwright_plugins.graphs.values import node_value, storages_of
+
 from .errors import UnsupportedGraph
-from .graph_values import node_value, storages_of
-from .symbols import is_symbolic
 from .torch_compat import expression_of, outside_fake_mode, plausible_value
 
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import torch
 from torch import fx
 
-from .artifact_store import ArtifactMeta
+from graphwright_plugins.store.artifact_store import ArtifactMeta
 
 CompiledGraph: TypeAlias = Callable[..., Sequence[Any]]
 """What `Backend.compile` returns: called with the graph's inputs positionally, returns the outputs in order."""

@@ -13,9 +13,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from .artifacts import listen_to_artifacts
-from .cache_outcomes import CacheOutcome, listen_to_cache
+from graphwright_plugins.store.outcomes import CacheOutcome, listen_to_cache
+
 from .errors import BackendResourceError, UnsupportedGraph
+from .shown_artifacts import listen_to_artifacts
 from .supports import Refusal
 
 Outcome: TypeAlias = Literal["backend", "parts", "fallback", "eager", "failed"]

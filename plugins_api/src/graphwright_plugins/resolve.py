@@ -8,22 +8,23 @@ from typing import Any, Final
 
 from torch import fx
 
-from .artifact_cache import OwnedBackend
-from .capture_advice import CaptureAdvice, advice_of
-from .closing import note_use
-from .contract import options_type_of, why_not_backend
+from graphwright_plugins.artifacts.cache import OwnedBackend
+from graphwright_plugins.compiling.capture_advice import CaptureAdvice, advice_of
+from graphwright_plugins.compiling.closing import note_use
+from graphwright_plugins.compiling.form_job import FormJob
+from graphwright_plugins.compiling.graph_compiler import EAGER, Fallback, GraphJob, OnBackendError
+from graphwright_plugins.compiling.preparing import prepare
+from graphwright_plugins.form.graph_form import form_of
+from graphwright_plugins.loading.contract import options_type_of, why_not_backend
+from graphwright_plugins.loading.registry import BackendRegistry, LoadedBackend, default_registry
+from graphwright_plugins.loading.torch_backends import CallableBackend, callable_name, callable_options, torch_backend
+from graphwright_plugins.options.build import build_options
+from graphwright_plugins.partition.decide import PartitionPlan
+
 from .errors import BackendContractError, BackendUnavailable, LeftToEager, UnknownBackend
-from .form_job import FormJob
-from .graph_compiler import EAGER, Fallback, GraphJob, OnBackendError
-from .graph_form import form_of
-from .loading import BackendRegistry, LoadedBackend, default_registry
-from .options import build_options
-from .partition import PartitionPlan
-from .preparing import prepare
 from .protocol import Backend, Capabilities, CompiledGraph, GraphCompiler, HasAvailability, HasModes
 from .report import collecting
 from .supports import HasFallback
-from .torch_backends import CallableBackend, callable_name, callable_options, torch_backend
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from typing import Any, Final
 import torch
 from torch import fx
 
-from .aot_limits import written_inputs
-from .graph_values import has_value, node_value, output_values, storages_of, written_by_operators
-from .symbols import Number, described
+from graphwright_plugins.graphs.symbols import Number, described
+from graphwright_plugins.graphs.trial_run import written_inputs
+from graphwright_plugins.graphs.values import has_value, node_value, output_values, storages_of, written_by_operators
 
 SIGNATURE_KEY: Final = "graphwright_signature"
 """Where a GraphModule's `meta` holds its signature."""

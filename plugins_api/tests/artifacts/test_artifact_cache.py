@@ -11,7 +11,7 @@ import torch
 from gwsaving import PROGRAM, Run, SavingBackend, run
 
 from graphwright_plugins import ArtifactSettings, ArtifactStore, NotCacheable, ResolvedBackend, resolve_backend
-from graphwright_plugins.contract import why_not_backend
+from graphwright_plugins.loading.contract import why_not_backend
 from graphwright_plugins.testing import Program
 
 SCRIPT = "import sys; sys.path.insert(0, sys.argv[1]); import gwsaving; gwsaving.main(sys.argv[2])"

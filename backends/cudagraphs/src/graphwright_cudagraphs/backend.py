@@ -10,6 +10,7 @@ import torch
 from torch import fx
 
 from graphwright_plugins import Capabilities, CompiledGraph, Unavailable
+from graphwright_plugins.torch_compat import TORCH_VERSION
 
 from .compiling import CompiledCudaGraphs, compile_graph
 from .cuda_recorder import CudaRecorder
@@ -57,7 +58,7 @@ def why_no_cuda() -> Unavailable | None:
     """What keeps CUDA graphs from being recorded here, or None."""
     if torch.version.cuda is None and torch.version.hip is None:
         return Unavailable(
-            f"this torch ({torch.__version__}) was built without CUDA",
+            f"this torch ({TORCH_VERSION}) was built without CUDA",
             "Install a CUDA build of torch (see https://pytorch.org/get-started/locally), or choose another backend.",
         )
     if not torch.cuda.is_available():

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from graphwright_plugins import CompiledGraph, NotCacheable
-from graphwright_plugins.artifact_key import stable
-from graphwright_plugins.unused_results import first_results
+from graphwright_plugins.artifacts.key import stable
+from graphwright_plugins.graphs.unused_results import first_results
 
 from .availability import compiler_name
 from .constants import Results, with_constants

@@ -16,9 +16,9 @@ from graphwright_plugins import (
     compile_context,
     show_artifact,
 )
-from graphwright_plugins.size_assumptions import has_hidden_sizes
+from graphwright_plugins.artifacts.size_assumptions import has_hidden_sizes
+from graphwright_plugins.graphs.unused_results import with_unused_results
 from graphwright_plugins.torch_compat import DATA_DEPENDENT_ERRORS, as_fake, graph_caches_off, saved_tensors_kept
-from graphwright_plugins.unused_results import with_unused_results
 
 from .artifacts import Recipe, note_parts
 from .constants import without_constants

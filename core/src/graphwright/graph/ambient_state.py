@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import torch
 
-from graphwright_plugins.ambient_state import AmbientState, StateCall
+from graphwright_plugins.graphs.ambient_state import AmbientState, StateCall
 
 __all__ = ["AmbientState", "StateCall", "process_state_kept", "under"]
 

@@ -16,7 +16,7 @@ from graphwright.graph.ambient_state import AmbientState, process_state_kept, un
 from graphwright.graph.output_graph import FinishedGraph, GraphInput
 from graphwright.torch_compat import TracingContext, onednn_off, quiet_grad_access, tracing
 from graphwright_plugins import OfferedValues, offering, using_artifact_settings
-from graphwright_plugins.graph_facts import tensors_in
+from graphwright_plugins.graphs.facts import tensors_in
 from graphwright_plugins.signature import attach_signature
 
 GraphFunction = Callable[..., Sequence[Any]]

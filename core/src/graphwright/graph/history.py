@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from graphwright_plugins.graph_facts import tensors_in
+from graphwright_plugins.graphs.facts import tensors_in
 
 
 def forget_history(module: fx.GraphModule) -> None:

@@ -33,7 +33,7 @@ from graphwright.variables.sequence import ListVariable, TupleVariable, is_struc
 from graphwright.variables.symbolic import needs_node, wrap_number
 from graphwright.variables.tensor import TensorVariable
 from graphwright.variables.tensor_subclass import call_overridden, holds_override
-from graphwright_plugins.graph_facts import tensors_in
+from graphwright_plugins.graphs.facts import tensors_in
 
 if TYPE_CHECKING:
     from graphwright.graph.output_graph import OutputGraph

@@ -9,11 +9,11 @@ from typing import Any, Final
 import pytest
 import torch
 
-from graphwright_plugins.artifact_settings import ArtifactSettings, using_artifact_settings
-from graphwright_plugins.cache_outcomes import CacheOutcome, listen_to_cache
-from graphwright_plugins.loading import default_registry
+from graphwright_plugins.loading.registry import default_registry
 from graphwright_plugins.protocol import CompiledGraph, HasArtifacts
 from graphwright_plugins.resolve import ResolvedBackend, resolve_backend
+from graphwright_plugins.store.outcomes import CacheOutcome, listen_to_cache
+from graphwright_plugins.store.settings import ArtifactSettings, using_artifact_settings
 from graphwright_plugins.supports import HasPartitioner, HasSupports
 
 from .base import ConformanceTests

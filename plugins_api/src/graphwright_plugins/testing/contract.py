@@ -4,8 +4,8 @@ import pickle
 
 import torch
 
-from graphwright_plugins.contract import api_version_of, options_type_of, why_not_backend
-from graphwright_plugins.options import why_not_options
+from graphwright_plugins.loading.contract import api_version_of, options_type_of, why_not_backend
+from graphwright_plugins.options.build import why_not_options
 from graphwright_plugins.resolve import ResolvedBackend
 from graphwright_plugins.version import why_not_compatible
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import Any, Final
 
-from graphwright_plugins.loading import default_registry
+from graphwright_plugins.loading.registry import default_registry
 
 TIMEOUT_SECONDS: Final = 300
 """How long a process that the kit starts may take: on a busy machine importing torch takes a while."""

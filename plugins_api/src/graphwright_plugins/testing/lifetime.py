@@ -18,7 +18,7 @@ import pytest
 import torch
 from torch import fx
 
-from graphwright_plugins.closing import close_backends
+from graphwright_plugins.compiling.closing import close_backends
 from graphwright_plugins.protocol import CompiledGraph, HasClose
 from graphwright_plugins.resolve import ResolvedBackend
 

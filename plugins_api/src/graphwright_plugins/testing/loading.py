@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from graphwright_plugins.loading import default_registry
-from graphwright_plugins.manifest import contradictions, read_manifest
-from graphwright_plugins.manifest_file import MANIFEST_NAME
+from graphwright_plugins.loading.manifest import contradictions, read_manifest
+from graphwright_plugins.loading.manifest_file import MANIFEST_NAME
+from graphwright_plugins.loading.registry import default_registry
 from graphwright_plugins.protocol import HasAvailability, Unavailable
 from graphwright_plugins.resolve import ResolvedBackend
 

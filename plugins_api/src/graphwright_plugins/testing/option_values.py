@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from graphwright_plugins.contract import options_type_of
 from graphwright_plugins.errors import OptionTypeError, UnknownMode, UnknownOption
+from graphwright_plugins.loading.contract import options_type_of
+from graphwright_plugins.loading.torch_backends import CallableBackend
 from graphwright_plugins.protocol import HasModes
 from graphwright_plugins.resolve import ResolvedBackend, resolve_backend
-from graphwright_plugins.torch_backends import CallableBackend
 
 from .base import ConformanceTests, call
 from .program import Program, compile_program

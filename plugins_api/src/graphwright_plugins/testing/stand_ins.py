@@ -7,7 +7,7 @@ from typing import Any, Final
 import torch
 from torch import fx
 
-from graphwright_plugins.graph_form import GraphForm, form_of
+from graphwright_plugins.form.graph_form import GraphForm, form_of
 from graphwright_plugins.protocol import Capabilities, CompiledGraph
 from graphwright_plugins.resolve import ResolvedBackend
 from graphwright_plugins.supports import HasSupports, Unsupported, op_text

@@ -8,10 +8,10 @@ from typing import Any, Final
 import torch
 from torch.nn import functional
 
-from graphwright_plugins.graph_form import form_of
+from graphwright_plugins.form.graph_form import form_of
+from graphwright_plugins.form.weights import OfferedValues, WeightsChange, listen_to_weights, offering
 from graphwright_plugins.protocol import CompiledGraph, HasRefit
 from graphwright_plugins.resolve import ResolvedBackend
-from graphwright_plugins.weights import OfferedValues, WeightsChange, listen_to_weights, offering
 
 from .base import ConformanceTests, call
 from .comparison import assert_same_values

@@ -9,12 +9,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Iterator
-from pathlib import Path
-
-import torch
 
 from .errors import HarnessError
-from .torch_compat import DEVICE_GUARD_REGISTRY, device_type_number
+from .torch_compat import DEVICE_GUARD_REGISTRY, LIBC10, device_type_number
 
 
 @contextlib.contextmanager
@@ -39,12 +36,11 @@ def cuda_device_guard() -> Iterator[None]:
 
 def _guards() -> ctypes.Array[ctypes.c_void_p]:
     """Torch's table of device guards, one pointer for each type of device."""
-    path = Path(torch.__file__).parent / "lib" / "libc10.so"
     table = ctypes.c_void_p * (device_type_number("PrivateUse1") + 1)
     try:
-        return table.in_dll(ctypes.CDLL(str(path)), DEVICE_GUARD_REGISTRY)
+        return table.in_dll(ctypes.CDLL(str(LIBC10)), DEVICE_GUARD_REGISTRY)
     except (OSError, ValueError) as error:
         raise HarnessError(
-            f"torch's table of device guards is not in {path}: {error}. The harness is for Linux, and was tried with "
+            f"torch's table of device guards is not in {LIBC10}: {error}. The harness is for Linux, and was tried with "
             "torch 2.13"
         ) from error

@@ -6,6 +6,7 @@ Tried with torch 2.13 only. When a torch release moves a name, this is the file 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 __all__ = [
     "DEVICE_GUARD_REGISTRY",
+    "LIBC10",
     "AsyncCompile",
     "CudaInterface",
     "FakeTensorMode",
@@ -41,6 +43,8 @@ __all__ = [
 
 DEVICE_GUARD_REGISTRY: Final = "_ZN3c104impl26device_guard_impl_registryE"
 """The symbol of `c10::impl::device_guard_impl_registry`."""
+LIBC10: Final = Path(torch.__file__).parent / "lib" / "libc10.so"
+"""The library that has it."""
 AsyncCompile: Final = async_compile.AsyncCompile
 PyCodeCache: Final = codecache.PyCodeCache
 torch_c: Final[ModuleType] = torch._C

@@ -1,0 +1,83 @@
+"""Compiling a captured graph by a backend that has a say in the graph's form, with the fallback where it has none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import fx
+
+from graphwright_plugins.errors import LeftToEager, UnsupportedGraph
+from graphwright_plugins.form.delivery import compile_in_form
+from graphwright_plugins.form.graph_form import GraphForm
+from graphwright_plugins.form.weights import gradients_flow
+from graphwright_plugins.partition.decide import PartitionPlan
+from graphwright_plugins.protocol import CompiledGraph, HasRefit
+from graphwright_plugins.report import reporting
+from graphwright_plugins.supports import HasPartitioner, HasSupports
+
+from .graph_compiler import GraphJob
+
+
+@dataclass(frozen=True)
+class FormJob:
+    """How to compile captured graphs with one backend."""
+
+    job: GraphJob
+    """How to compile a graph that has the form."""
+    form: GraphForm
+    """The form."""
+
+    def compile(self, graph: fx.GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
+        """Compile one captured graph; see `GraphJob.compile`.
+
+        Raises:
+            LeftToEager: The graph can't be brought into the form as eager does it.
+            UnsupportedGraph: The graph has no such form, and the fallback is not to run then.
+        """
+        backend = self.job.owned.backend
+        if not backend.capabilities.training and gradients_flow(graph, example_inputs):
+            reason = f"gradients flow through the graph, and backend {self.job.name!r} does inference only"
+            return self._on_fallback(UnsupportedGraph(reason, reason=reason), graph, example_inputs)
+        if self.form.is_as_captured:
+            return self.job.compile(graph, example_inputs)
+        # Parts of a cut graph are no business of `update_weights`, which knows what `compile` returned.
+        cuts = isinstance(backend, (HasSupports, HasPartitioner))
+        refit = backend.update_weights if isinstance(backend, HasRefit) and not cuts else None
+        try:
+            return compile_in_form(self.form, graph, example_inputs, self.job.compile, refit=refit)
+        except LeftToEager:
+            raise
+        except UnsupportedGraph as error:
+            if self.job.on_error != "fallback":
+                raise
+            return self._on_fallback(error, graph, example_inputs)
+
+    def plans(self, graph: fx.GraphModule, example_inputs: Sequence[Any]) -> tuple[PartitionPlan, ...]:
+        """How a captured graph would be cut, one plan for each graph in the form; nothing is compiled by the backend.
+
+        Raises:
+            LeftToEager: The graph can't be brought into the form as eager does it.
+            UnsupportedGraph: The graph has no such form.
+        """
+        found: list[PartitionPlan] = []
+
+        def note(part: fx.GraphModule, part_inputs: Sequence[Any]) -> CompiledGraph:
+            found.append(self.job.plan(part, part_inputs))
+            forward: CompiledGraph = part.forward
+            return forward
+
+        compile_in_form(self.form, graph, example_inputs, note)
+        return tuple(found)
+
+    def _on_fallback(
+        self, error: UnsupportedGraph, graph: fx.GraphModule, example_inputs: Sequence[Any]
+    ) -> CompiledGraph:
+        owned, fallback = self.job.owned, self.job.fallback
+        with reporting(self.job.name, owned.distribution, owned.version, owned.options) as report:
+            compiled = fallback.compile(graph, example_inputs)
+            report.outcome = "fallback"
+            report.fallback = fallback.name
+            report.fail(error, fallback.name, None)
+        return compiled

@@ -1,0 +1,54 @@
+"""Trying a graph on fakes to see which of its inputs it writes to, and what its nodes give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import fx
+
+from graphwright_plugins.torch_compat import FakeTensorMode, TorchDispatchMode, as_fake, fake_mode_of, new_fake_mode
+
+from .unused_results import fresh_inputs, values_of_nodes
+from .values import storages_of
+
+
+def written_inputs(graph: fx.GraphModule, example_inputs: Sequence[Any]) -> set[int]:
+    """The indices of the inputs that a graph writes to, found by a run on copies of them that share no memory."""
+    fake_mode = fake_mode_of(example_inputs) or new_fake_mode()
+    return TrialRun(graph, [as_fake(fake_mode, value) for value in example_inputs], fake_mode).written
+
+
+class TrialRun:
+    """A run of a graph on copies of its inputs that share no memory.
+
+    Args:
+        graph: The graph; it is not changed.
+        inputs: Its inputs, as fakes of this mode.
+        fake_mode: The mode.
+    """
+
+    def __init__(self, graph: fx.GraphModule, inputs: Sequence[Any], fake_mode: FakeTensorMode) -> None:
+        self.placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+        self.results = next(iter(reversed(graph.graph.nodes))).all_input_nodes
+        self.copies = fresh_inputs(inputs, fake_mode)
+        noting = _NotingWrites()
+        self.values = values_of_nodes(graph, self.copies, fake_mode, noting)
+        self.written = {i for i, copy in enumerate(self.copies) if not noting.written.isdisjoint(storages_of(copy))}
+        """The indices of the inputs whose memory the graph writes to."""
+
+
+class _NotingWrites(TorchDispatchMode):
+    """Remembers the storages that operators write to."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's, without annotations
+        self.written: set[int] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        for position, argument in enumerate(func._schema.arguments):
+            if argument.is_write:
+                value = args[position] if position < len(args) else named.get(argument.name)
+                self.written.update(storages_of(value))
+        return func(*args, **named)
