@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import graphwright.events as events
-from graphwright.exc import CodeLocation
 from graphwright_plugins.report import ReportBuilder
 
 
-def tell_report(builder: ReportBuilder, location: CodeLocation | None = None, compile_id: str = "") -> None:
-    """Emit the events that a finished report gives rise to."""
+def tell_report(builder: ReportBuilder, site: events.CaptureSite | None = None) -> None:
+    """Emit the events that a finished report gives rise to; `site` is None where no capture is under way."""
     report = builder.report()
-    at: dict[str, Any] = {"location": location, "compile_id": compile_id}
-    of: dict[str, Any] = {"graph_name": report.graph, "backend": report.backend, **at}
+    of: dict[str, Any] = {"graph_name": report.graph, "backend": report.backend}
+    if site is not None:
+        of |= {"location": site.location, "compile_id": site.compile_id}
     reasons = tuple(map(str, report.refusals))
     if report.refusals and report.outcome == "fallback":
         events.emit(events.NothingOnBackend(fallback=report.fallback, reasons=reasons, **of))
