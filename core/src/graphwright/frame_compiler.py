@@ -17,7 +17,7 @@ from graphwright.cache_key import CacheKey
 from graphwright.capture import CaptureState, root_translator
 from graphwright.codegen import EXTRAS, INPUTS, Codegen, argument_slots
 from graphwright.continuation import break_inside, innermost_resumable
-from graphwright.exc import BackendCompilerFailed, CodeLocation, GraphBreak, InternalError, drop_tracebacks
+from graphwright.exc import BackendCompilerFailed, GraphBreak, InternalError, drop_tracebacks
 from graphwright.frame_guards import FrameGuards
 from graphwright.graph.ambient_state import AmbientState
 from graphwright.graph.graph_call import (
@@ -44,6 +44,7 @@ class FrameCompiler:
 
     Args:
         args: the values of the argument slots.
+        site: which capture of which function it is.
         convert: captures frames; resume functions are compiled with it.
         seen: the sizes and numbers that earlier captures of the code met.
     """
@@ -53,7 +54,7 @@ class FrameCompiler:
         function: FunctionType,
         args: tuple[object, ...],
         key: CacheKey,
-        compile_id: str,
+        site: events.CaptureSite,
         convert: Convert,
         seen: SeenShapes | None = None,
     ) -> None:
@@ -70,9 +71,7 @@ class FrameCompiler:
         """The sizes and numbers that the program asked for, each with where it did."""
         self.reports: tuple[GraphReport, ...] = ()
         """What became of the graph at the backend."""
-        code = self._code
-        location = CodeLocation(code.co_filename, code.co_firstlineno, code.co_qualname)
-        self._site = events.CaptureSite(RESUME_FUNCTIONS.name_of(code), location, compile_id)
+        self._site = site
 
     def compile(self) -> _native.Entry:
         """Make the entry.
