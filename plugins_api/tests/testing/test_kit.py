@@ -2,8 +2,6 @@
 
 import pytest
 
-from graphwright_plugins.torch_compat import new_fake_mode
-
 pytest_plugins = ["pytester"]
 
 WRONG_BACKENDS = '''
@@ -151,12 +149,6 @@ def backend():
 class Test(testing.{tests}):
     {body}
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _torch_imported() -> None:
-    """Have torch import what a shape environment needs: what an inner session imports is forgotten at its end."""
-    new_fake_mode()
 
 
 def run_kit(

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from graphwright_plugins.testing import ConformanceKit, Theme
-from graphwright_plugins.torch_compat import new_fake_mode
 
 pytest_plugins = ["pytester"]
 
@@ -510,12 +509,6 @@ SKIPPED = {
     "ArtifactTests::test_found_again": ["Nothing()"],
     "ArtifactTests::test_truncated": ["Nothing()"],
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _torch_imported() -> None:
-    """Have torch import what a shape environment needs: what an inner session imports is forgotten at its end."""
-    new_fake_mode()
 
 
 def run_all(pytester: pytest.Pytester, cases: dict[str, list[str]]) -> dict[str, collections.Counter[str]]:
