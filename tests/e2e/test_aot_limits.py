@@ -129,6 +129,12 @@ def writes_without_gradients(x, y):
     return x * 2, y + 1
 
 
+def only_writes_without_gradients(x, y):
+    with torch.no_grad():
+        x.add_(1.5)
+    return (x.detach() * 2,)
+
+
 def writes_with_and_without_gradients(x, y):
     with torch.no_grad():
         x.add_(1)
@@ -208,10 +214,10 @@ def asks_for_gradients(x, y):
 
 PROGRAMS = (
     writes_and_reads_the_other, writes_and_returns_views, writes_through_a_view, writes_without_gradients,
-    writes_with_and_without_gradients, writes_to_the_detached, writes_to_both, writes_nothing_alone, returns_detached,
-    returns_views_only, returns_views_made_without_gradients, returns_views_of_a_result_made_without_gradients,
-    writes_to_views_made_without_gradients, returns_a_result_and_its_views, splits_and_writes,
-    changes_the_layout, fills_from_the_other, asks_for_gradients,
+    only_writes_without_gradients, writes_with_and_without_gradients, writes_to_the_detached, writes_to_both,
+    writes_nothing_alone, returns_detached, returns_views_only, returns_views_made_without_gradients,
+    returns_views_of_a_result_made_without_gradients, writes_to_views_made_without_gradients,
+    returns_a_result_and_its_views, splits_and_writes, changes_the_layout, fills_from_the_other, asks_for_gradients,
 )  # fmt: skip
 
 # ------------------------------------------------------------------ what becomes of them
@@ -296,11 +302,14 @@ LEFT = (
     (writes_without_gradients, views_of_a_leaf, "shares memory"),
     (writes_through_a_view, detached_from_the_other, "shares memory"),
     (returns_views_made_without_gradients, leaf, "has no history"),
+    (only_writes_without_gradients, view_of_the_computed, "cut it off from its history"),
 )
 KEPT = (
     (writes_and_returns_views, plain),
     (writes_to_both, views_side_by_side),
     (returns_views_only, computed_and_its_view),
+    (writes_without_gradients, view_of_the_computed),  # a gradient is asked for, so the history is kept
+    (only_writes_without_gradients, leaf),
 )
 
 
@@ -320,6 +329,19 @@ def test_what_aot_autograd_can_do_is_compiled(program, make):
     with events.collected(events.GraphLeftToEager) as left:
         graphwright.compile(program, backend=AOT, fullgraph=True)(*make()[1])
     assert not left
+
+
+@pytest.mark.parametrize("program", [only_writes_without_gradients, writes_without_gradients, writes_to_the_detached])
+@pytest.mark.parametrize("make", [view_of_the_computed, plain])
+def test_an_input_that_was_written_to_keeps_its_history(program, make):
+    found = []
+    for function in (program, graphwright.compile(program, backend=AOT, fullgraph=True)):
+        leaves, (x, y) = make()
+        function(x, y)
+        if x.requires_grad:
+            (x * 3).sum().backward()
+        found.append((x.detach(), leaves[0].grad))
+    torch.testing.assert_close(*found)
 
 
 def test_what_aot_autograd_refuses_runs_in_eager():

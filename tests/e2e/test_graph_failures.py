@@ -106,6 +106,34 @@ def in_a_finally(x, index, items, box):
         items.append(box.n)
 
 
+def writes_before_a_finally(x, index, items, box):
+    x.add_(1)
+    try:
+        box.n += 1
+        return x - (len(index) > 1)
+    finally:
+        items.append(box.n)
+
+
+def writes_after_failing_in_a_finally(x, index, items, box):
+    try:
+        y = x - (len(index) > 1)
+    finally:
+        items.append(1)
+    x.add_(1)
+    box.n += 1
+    return y + x.sum()
+
+
+def writes_and_fails_at_once(x, index, items, box):
+    try:
+        x -= len(index) > 1
+    finally:
+        box.n += 1
+        items.append(x + 1)
+    return x * 2
+
+
 def after_a_break(x, index, items, box):
     n = 0
 
@@ -140,7 +168,20 @@ def in_a_method(x, index, items, box):
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize(
-    "fn", [takes, draws, writes, in_a_closure, in_a_finally, after_a_break, in_a_method], ids=lambda fn: fn.__name__
+    "fn",
+    [
+        takes,
+        draws,
+        writes,
+        in_a_closure,
+        in_a_finally,
+        writes_before_a_finally,
+        writes_after_failing_in_a_finally,
+        writes_and_fails_at_once,
+        after_a_break,
+        in_a_method,
+    ],
+    ids=lambda fn: fn.__name__,
 )
 def test_failing_for_values(fn, backend):
     compiled = graphwright.compile(fn, backend=backend)
@@ -164,7 +205,7 @@ def test_failing_for_values(fn, backend):
             assert got.__context__ is want.__context__ is None
 
 
-@pytest.mark.parametrize("fn", [takes, draws])
+@pytest.mark.parametrize("fn", [takes, draws, in_a_finally])
 def test_it_is_one_graph(fn):
     assert_captures(fn, torch.ones(3), torch.tensor([0]), [], Box(), graphs=1)
 

@@ -21,6 +21,7 @@ from graphwright.variables.op_traits import (
     changes_metadata,
     is_effectful,
     is_removable,
+    may_divide_by_zero,
     may_fail_by_kinds,
     may_fail_by_values,
     op_name,
@@ -72,6 +73,7 @@ def call_op(output: OutputGraph, tx: Tx, kind: str, target: Any, args: Args, kwa
         _check_overlap(tx, what, _written_by_setitem(output, tx, fakes), watch.tensors[1:])
     else:
         _check_overlap(tx, what, written, watch.tensors)
+    _check_written(output, tx, what, written)
     output.note_written(written)
     _check_inputs_kept(output, tx, what, watch)
     effectful = bool(written) or changes_metadata(what) or is_effectful(what, target)
@@ -113,23 +115,36 @@ def _check_failing(output: OutputGraph, tx: Tx, what: str, args: Sequence[Any], 
     """Break before an operation that may fail when the graph runs, where the failure would then come too late.
 
     A call whose graph failed runs again in eager; but not when the graph has written to something already. Then what
-    the program did before, which is replayed after the graph, would be lost. `with` and `finally` change back, as a
-    rule, what was changed for them.
+    the program did before, which is replayed after the graph, would be lost, and what a `finally` clause does. `with`
+    changes back, as a rule, what was changed for it.
     """
     if kwargs.get("alpha") is True or kwargs.get("alpha") is False:
         tx.graph_break(gb.TORCH_OP_FAILED, f"{what} gets a bool as alpha, which kernels refuse and fakes do not")
     fakes = fake_argument(args)
     if refuses_empty(what, fakes):
         tx.graph_break(gb.TORCH_OP_FAILED, f"{what} of a tensor without elements, which only kernels refuse")
-    if not may_fail_by_values(what, args) and not may_fail_by_kinds(what, fakes):
+    by_kinds = may_fail_by_kinds(what, fakes)
+    if not by_kinds and not may_fail_by_values(what, args) and not may_divide_by_zero(what, fakes):
         return
     if tx.is_in_try():
         tx.graph_break(gb.DATA_DEPENDENT_VALUE, f"{what} in a try statement: whether it fails depends on values")
     capture = tx.capture
-    if capture.is_whole or capture.effects.is_empty() or output.is_repeatable() or tx.is_in_cleanup():
+    # What fails for kinds fails each time; for values, hardly ever, and whole models run in a `finally` of wrappers.
+    in_finally = by_kinds and tx.is_in_finally()
+    loses_effects = in_finally or not (capture.effects.is_empty() or tx.is_in_cleanup())
+    if capture.is_whole or not loses_effects:
         return
-    detail = f"{what} may fail for its tensors' values, when tensors and Python objects have been changed"
-    tx.graph_break(gb.DATA_DEPENDENT_VALUE, detail)
+    if not output.is_repeatable():
+        detail = f"{what} may fail for its tensors' values, when tensors and Python objects have been changed"
+        tx.graph_break(gb.DATA_DEPENDENT_VALUE, detail)
+    output.must_stay_repeatable |= in_finally
+
+
+def _check_written(output: OutputGraph, tx: Tx, what: str, written: Sequence[torch.Tensor]) -> None:
+    """Break before a write to an input where an operation before it, or itself, may fail with effects to be redone."""
+    if output.must_stay_repeatable and output.are_of_inputs(written):
+        detail = f"{what} writes to an input, when it or an operation before it may fail for its tensors' values"
+        tx.graph_break(gb.DATA_DEPENDENT_VALUE, detail)
 
 
 def _check_metadata(output: OutputGraph, tx: Tx, what: str, fakes: tuple[Any, ...]) -> None:

@@ -142,6 +142,8 @@ class OutputGraph:
         self.inputs: list[GraphInput] = []
         self.op_count = 0
         """Operations put into the graph so far."""
+        self.must_stay_repeatable = False
+        """Whether an operation put in so far may fail where the call has to run again in eager then."""
         self.entry_state = AmbientState.current()
         self.location = location
         self.module_stack = module_stack
@@ -403,6 +405,11 @@ class OutputGraph:
             if entry.layout[-1] in self._written_storages or entry.touched()
         }
         return [entry for entry, group in zip(self.inputs, groups, strict=True) if group in written]
+
+    def are_of_inputs(self, tensors: Sequence[torch.Tensor]) -> bool:
+        """Whether any of these fakes is an input or shares a storage with one."""
+        storages = {key for t in tensors if (key := storage_key(t)) is not None}
+        return any(entry.layout[-1] in storages for entry in self.inputs)
 
     def is_repeatable(self) -> bool:
         """Whether what is in the graph so far can run again after it failed, from the same random state."""

@@ -325,6 +325,10 @@ class Translator:
         """Whether an exception raised here would meet any handler: of a `with`, a `finally` or an `except`."""
         return any(frame.decoded.handler_for(frame.current.index) is not None for frame in self._frames_outwards())
 
+    def is_in_finally(self) -> bool:
+        """Whether an exception raised here would run a `finally` clause, and go on."""
+        return any(has_finally_clause(frame.decoded, frame.current.index) for frame in self._frames_outwards())
+
     def _frames_outwards(self) -> Iterator[Translator]:
         frame: Translator | None = self
         while frame is not None:
@@ -450,22 +454,37 @@ _CANNOT_BE_RAISED_BY_TENSORS = frozenset(
 def has_except_clause(decoded: DecodedCode, index: int) -> bool:
     """Whether an `except` clause around an instruction may catch what a tensor operation raises for its values.
 
-    `with` and `finally` let it pass. What they change on its way out they change back, as a rule, and replacement code
-    has not done what they would undo.
+    `with` lets it pass. What it changes on its way out it changes back, as a rule, and replacement code has not done
+    what it would undo.
     """
+    return any(_may_catch(decoded, target) for target in _clauses(decoded, index))
+
+
+def has_finally_clause(decoded: DecodedCode, index: int) -> bool:
+    """Whether a `finally` clause around an instruction runs where it raises, and lets the exception pass."""
+    return any(not _end_of(decoded, target)[0] for target in _clauses(decoded, index))
+
+
+def _clauses(decoded: DecodedCode, index: int) -> Iterator[int]:
+    """Where the handlers of `except` and `finally` around an instruction begin, innermost first."""
+    instructions = decoded.instructions
     handler = decoded.handler_for(index)
     while handler is not None:
-        if _may_catch(decoded, handler.target):
-            return True
-        handler = decoded.handler_for(handler.target)
-    return False
+        target = handler.target
+        if instructions[target].opname == "PUSH_EXC_INFO" and instructions[target + 1].opname != "WITH_EXCEPT_START":
+            yield target
+        handler = decoded.handler_for(target)
 
 
 def _may_catch(decoded: DecodedCode, target: int) -> bool:
-    """Whether a handler ends some exceptions; one of `finally` raises them again, one of `with` decides at run time."""
+    """Whether a handler ends some of those exceptions."""
+    ends, names = _end_of(decoded, target)
+    return ends and not (names and _CANNOT_BE_RAISED_BY_TENSORS.issuperset(names))
+
+
+def _end_of(decoded: DecodedCode, target: int) -> tuple[bool, list[str]]:
+    """Whether a handler ends exceptions, which one of `finally` does not; and the names of the classes it asks for."""
     instructions = decoded.instructions
-    if instructions[target].opname != "PUSH_EXC_INFO" or instructions[target + 1].opname == "WITH_EXCEPT_START":
-        return False
     names: list[str] = []
     found: set[int] = set()
     pending = [target]
@@ -480,7 +499,7 @@ def _may_catch(decoded: DecodedCode, target: int) -> bool:
         if inst.opname == "CHECK_EXC_MATCH":
             names.append(str(instructions[index - 1].argval))
         pending.extend(decoded.successors(index))
-    return ends and not (names and _CANNOT_BE_RAISED_BY_TENSORS.issuperset(names))
+    return ends, names
 
 
 def chain(exception: ExceptionVariable, handled: VariableTracker | None) -> None:

@@ -107,6 +107,9 @@ class Tx(Protocol):
     def is_in_cleanup(self) -> bool:
         """Whether an exception raised here would meet any handler: of a `with`, a `finally` or an `except`."""
 
+    def is_in_finally(self) -> bool:
+        """Whether an exception raised here would run a `finally` clause of the traced program, and go on."""
+
     def break_signal(self, kind: GraphBreakKind, detail: str) -> GraphBreak:
         """What `graph_break` would raise here, to be raised later."""
 

@@ -130,16 +130,24 @@ _DIVIDE_INTEGERS: Final = frozenset({"floordiv", "ifloordiv", "mod", "imod", "re
 
 
 def may_fail_by_kinds(name: str, fakes: Sequence[Any]) -> bool:
-    """Whether kernels may refuse numbers of these kinds though fakes do not, or meet an integer zero to divide by."""
+    """Whether kernels may refuse numbers of these kinds, whatever they are, though fakes do not."""
     bare = name.strip("_")
     kinds = [f.dtype if isinstance(f, torch.Tensor) else type(f) for f in fakes]
     floats = [kind is float or (isinstance(kind, torch.dtype) and kind.is_floating_point) for kind in kinds]
     bools = [kind in (bool, torch.bool) for kind in kinds]
     if any(bools) and bare in _REFUSE_BOOLS:
         return True
+    in_place_product = bare in ("imul", "mul") and name != "mul"
     if any(floats):
-        return bare in _REFUSE_FLOATS or (bare in ("imul", "mul") and name != "mul" and not floats[0])
-    return bare in _DIVIDE_INTEGERS or (bare in ("imul", "mul") and name != "mul" and bools[:1] == [True])
+        return bare in _REFUSE_FLOATS or (in_place_product and not floats[0])
+    return in_place_product and bools[:1] == [True]
+
+
+def may_divide_by_zero(name: str, fakes: Sequence[Any]) -> bool:
+    """Whether an operation divides integers, whose kernels refuse zero."""
+    kinds = [f.dtype if isinstance(f, torch.Tensor) else type(f) for f in fakes]
+    floats = (kind is float or (isinstance(kind, torch.dtype) and kind.is_floating_point) for kind in kinds)
+    return name.strip("_") in _DIVIDE_INTEGERS and not any(floats)
 
 
 def refuses_empty(name: str, fakes: Sequence[Any]) -> bool:
