@@ -5,6 +5,8 @@
   on, views of the base come out with another shape.
 * A result is a view made under `no_grad` of what requires a gradient. No gradient flows from it; AOTAutograd makes the
   view anew, and lets it flow.
+* A graph writes under `no_grad` to an input that has a history, and computes nothing that needs gradients. AOTAutograd
+  takes it for inference, and replays the write with gradients on, which cuts the input off from its history.
 
 They are left to eager. A backend that hands its graphs to AOTAutograd by a way of its own asks `beyond_aot` too.
 """
@@ -35,7 +37,7 @@ def beyond_aot(graph: fx.GraphModule, example_inputs: Sequence[Any], fake_mode: 
     if not groups and not switches:
         return None
     trial = TrialRun(graph, example_inputs, fake_mode)
-    return (groups and _shared_and_written(trial, groups)) or (switches and _without_history(trial)) or None
+    return (groups and _shared_and_written(trial, groups)) or (switches and _history_lost(trial)) or None
 
 
 def _shared_and_written(trial: TrialRun, groups: Sequence[Sequence[int]]) -> str | None:
@@ -45,6 +47,21 @@ def _shared_and_written(trial: TrialRun, groups: Sequence[Sequence[int]]) -> str
             if index in trial.written:
                 others = ", ".join(names[other] for other in group if other != index)
                 return f"it writes to its input {names[index]}, which shares memory with its input {others}"
+    return None
+
+
+def _history_lost(trial: TrialRun) -> str | None:
+    return _without_history(trial) or _written_without_grad(trial)
+
+
+def _written_without_grad(trial: TrialRun) -> str | None:
+    if not torch.is_grad_enabled() or any(map(trial.needs_gradients, trial.results)):
+        return None
+    for index in sorted(trial.written_without_grad):
+        copy = trial.copies[index]
+        if copy.requires_grad and not copy.is_leaf:
+            name = trial.placeholders[index].name
+            return f"it writes to its input {name} under no_grad, and would cut it off from its history"
     return None
 
 

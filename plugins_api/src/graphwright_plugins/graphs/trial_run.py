@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import fx
 
 from graphwright_plugins.torch_compat import FakeTensorMode, TorchDispatchMode, as_fake, fake_mode_of, new_fake_mode
@@ -34,8 +35,21 @@ class TrialRun:
         self.copies = fresh_inputs(inputs, fake_mode)
         noting = _NotingWrites()
         self.values = values_of_nodes(graph, self.copies, fake_mode, noting)
-        self.written = {i for i, copy in enumerate(self.copies) if not noting.written.isdisjoint(storages_of(copy))}
+        self.written = self._of_storages(noting.written)
         """The indices of the inputs whose memory the graph writes to."""
+        self.written_without_grad = self._of_storages(noting.written_without_grad)
+        """The indices of those whose memory it writes to while no gradients are recorded."""
+
+    def needs_gradients(self, result: fx.Node) -> bool:
+        """Whether gradients flow through something that the graph computes for this result: it is no input's memory."""
+        value = self.values.get(result)
+        if not isinstance(value, torch.Tensor) or not value.requires_grad:
+            return False
+        inputs = {key for copy in self.copies for key in storages_of(copy)}
+        return inputs.isdisjoint(storages_of(value))
+
+    def _of_storages(self, keys: set[int]) -> set[int]:
+        return {i for i, copy in enumerate(self.copies) if not keys.isdisjoint(storages_of(copy))}
 
 
 class _NotingWrites(TorchDispatchMode):
@@ -44,6 +58,7 @@ class _NotingWrites(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's, without annotations
         self.written: set[int] = set()
+        self.written_without_grad: set[int] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
@@ -51,4 +66,6 @@ class _NotingWrites(TorchDispatchMode):
             if argument.is_write:
                 value = args[position] if position < len(args) else named.get(argument.name)
                 self.written.update(storages_of(value))
+                if not torch.is_grad_enabled():
+                    self.written_without_grad.update(storages_of(value))
         return func(*args, **named)
