@@ -14,9 +14,9 @@ from graphwright.backend_events import tell_report
 from graphwright.cache_key import CacheKey
 from graphwright.exc import BackendCompilerFailed, GraphBreak
 from graphwright.graph.bodies import body_modules
+from graphwright.graph.finished_graph import FinishedGraph
 from graphwright.graph.graph_call import call_backend, checked, graph_itself
 from graphwright.graph.history import forget_history
-from graphwright.graph.output_graph import FinishedGraph
 from graphwright.plugin_events import transform
 from graphwright.torch_compat import DATA_DEPENDENT_ERRORS, TracingContext, forget_source_with, refuses_symbolic_floats
 from graphwright_plugins import GraphReport, LeftToEager, collecting

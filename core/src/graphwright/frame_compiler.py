@@ -20,12 +20,12 @@ from graphwright.continuation import break_inside, innermost_resumable
 from graphwright.exc import BackendCompilerFailed, GraphBreak, InternalError, drop_tracebacks
 from graphwright.frame_guards import FrameGuards
 from graphwright.graph.ambient_state import AmbientState
+from graphwright.graph.finished_graph import graph_name
 from graphwright.graph.graph_call import (
     random_generators,
     restoring_random_state,
 )
 from graphwright.graph.graph_signature import Frame
-from graphwright.graph.output_graph import graph_name
 from graphwright.graph_failure import GraphFailure, made_cells
 from graphwright.resume import RESUME_FUNCTIONS
 from graphwright.shapes.policy import ShapePolicy

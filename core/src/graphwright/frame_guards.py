@@ -8,7 +8,8 @@ import graphwright._native as _native
 import graphwright.events as events
 from graphwright.capture import CaptureState
 from graphwright.exc import InternalError
-from graphwright.graph.output_graph import FinishedGraph, GraphInput
+from graphwright.graph.finished_graph import FinishedGraph
+from graphwright.graph.graph_inputs import GraphInput, storage_groups
 from graphwright.shapes.shape_guards import check_required_dims, fixed_floats, shape_relations
 from graphwright.sources import Source
 
@@ -34,7 +35,7 @@ class FrameGuards:
         """Tensors that share memory must go on to share it, and the others not, where the graph writes to any."""
         capture = self._capture
         capture.effects.guard_aliasing(capture.guards)
-        groups = capture.output.storage_groups()
+        groups = storage_groups(capture.output.inputs)
         used = {id(entry) for entry in graph.inputs}
         pairs = [(e, g) for e, g in zip(capture.output.inputs, groups, strict=True) if id(e) in used]
         shared = len({g for _, g in pairs}) < len(pairs)

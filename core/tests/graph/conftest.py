@@ -14,7 +14,8 @@ import graphwright.builtin_calls.handlers  # noqa: F401  registers them
 from graphwright.effects import Effects
 from graphwright.exc import GraphBreak, ObservedException
 from graphwright.graph.ambient_state import AmbientState
-from graphwright.graph.output_graph import FinishedGraph, OutputGraph
+from graphwright.graph.finished_graph import FinishedGraph
+from graphwright.graph.output_graph import OutputGraph
 from graphwright.graph_breaks import GraphBreakKind
 from graphwright.guards.guard_set import GuardSet
 from graphwright.settings import Settings

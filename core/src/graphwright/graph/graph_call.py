@@ -13,7 +13,8 @@ from torch import fx
 import graphwright.config as config
 from graphwright.exc import BackendCompilerFailed
 from graphwright.graph.ambient_state import AmbientState, process_state_kept, under
-from graphwright.graph.output_graph import FinishedGraph, GraphInput
+from graphwright.graph.finished_graph import FinishedGraph
+from graphwright.graph.graph_inputs import GraphInput
 from graphwright.torch_compat import TracingContext, onednn_off, quiet_grad_access, tracing
 from graphwright_plugins import OfferedValues, offering, using_artifact_settings
 from graphwright_plugins.graphs.facts import tensors_in

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import re
-import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -15,10 +13,12 @@ from torch import fx
 
 import graphwright.graph_breaks as gb
 from graphwright.exc import GraphwrightError
-from graphwright.graph.ambient_state import AmbientState, StateCall
+from graphwright.graph.ambient_state import AmbientState
 from graphwright.graph.bodies import Bodies, ClosedBody
 from graphwright.graph.dead_nodes import remove_dead_nodes
 from graphwright.graph.fake import FakeFailure, FakeValues, layout_of
+from graphwright.graph.finished_graph import FinishedGraph, graph_name
+from graphwright.graph.graph_inputs import GraphInput, NumberInput, storage_groups
 from graphwright.graph.graph_signature import Frame, graph_signature
 from graphwright.graph.number_nodes import NumberNodes
 from graphwright.graph.op_call import call_op, wrap_result
@@ -51,70 +51,6 @@ from graphwright_plugins import GraphSignature
 
 PLAIN_TENSOR_TYPES = (torch.Tensor, torch.nn.Parameter)
 """Types whose operations torch alone decides; other tensor types have a say of their own."""
-
-
-@dataclass(eq=False)
-class GraphInput:
-    """A placeholder and the tensor it stands for."""
-
-    node: fx.Node
-    source: Source
-    tensor: torch.Tensor = field(repr=False)
-    fake: torch.Tensor
-    layout: tuple[Any, ...]
-    version: int
-    requires_grad: bool
-    symbols: SymbolicLayout | None = None
-
-    def layout_changed(self) -> bool:
-        """Whether the trace changed sizes, strides or storage."""
-        return layout_of(self.fake) != self.layout
-
-    def touched(self) -> bool:
-        """Whether the fake is no longer what it was at entry."""
-        return (
-            tensor_version(self.fake) != self.version
-            or self.fake.requires_grad != self.requires_grad
-            or self.layout_changed()
-        )
-
-
-@dataclass(eq=False)
-class NumberInput:
-    """A placeholder and the number from outside that it stands for."""
-
-    node: fx.Node
-    source: Source
-    fake: torch.SymInt | torch.SymFloat
-
-
-@dataclass(frozen=True)
-class FinishedGraph:
-    """What the backend gets, and which inputs the call needs.
-
-    Attributes:
-        module: the graph, or None when it computes nothing.
-        inputs: the inputs, in the order of the placeholders.
-        example_inputs: a fake for each tensor, as it was at entry, and a symbolic int for each int.
-        is_repeatable: calling the graph changes nothing but random state: it writes to no input, and calls nothing that
-            is unknown.
-        draws_random: whether it may draw random numbers.
-        changes_state: the graph sets global state on its way, and restores it at its end.
-        signature: what is known of inputs and outputs; None where nothing is computed.
-        state_calls: what brings the thread from the state at entry to the program's state at the graph's end.
-    """
-
-    name: str
-    module: fx.GraphModule | None
-    inputs: list[GraphInput | NumberInput]
-    example_inputs: list[torch.Tensor | torch.SymInt]
-    n_outputs: int
-    entry_state: AmbientState
-    is_repeatable: bool
-    draws_random: bool
-    changes_state: bool
-    state_calls: list[StateCall]
-    signature: GraphSignature | None
 
 
 class OutputGraph:
@@ -385,20 +321,9 @@ class OutputGraph:
         self.bodies.note_written(tensors)
         self._written_storages.update(key for t in tensors if (key := storage_key(t)) is not None)
 
-    def storage_groups(self) -> list[int]:
-        """A group id for each input: two inputs have the same id when they share a storage."""
-        groups: dict[Any, int] = {}
-        ids: list[int] = []
-        for entry in self.inputs:
-            tensor = entry.tensor
-            address = tensor.untyped_storage().data_ptr() if tensor.numel() else 0  # an empty view shares nothing
-            key = (tensor.device, address) if address else id(entry)
-            ids.append(groups.setdefault(key, len(groups)))
-        return ids
-
     def mutated_inputs(self) -> list[GraphInput]:
         """The inputs whose values the graph changes, those that share a storage with such an input included."""
-        groups = self.storage_groups()
+        groups = storage_groups(self.inputs)
         written = {
             group
             for entry, group in zip(self.inputs, groups, strict=True)
@@ -458,7 +383,7 @@ class OutputGraph:
     def _signature(
         self, module: fx.GraphModule, used: list[GraphInput | NumberInput], examples: list[Any]
     ) -> GraphSignature:
-        groups = dict(zip(self.inputs, self.storage_groups(), strict=True))
+        groups = dict(zip(self.inputs, storage_groups(self.inputs), strict=True))
         mutated = set(self.mutated_inputs())
         inputs = [(e.node.name, e.source, e.tensor if isinstance(e, GraphInput) else None) for e in used]
         own_groups = [groups[e] if isinstance(e, GraphInput) else -1 - i for i, e in enumerate(used)]
@@ -494,8 +419,3 @@ def check_plain(tx: Tx, tensor: torch.Tensor, source: Source) -> None:
 def describe(tensor: torch.Tensor) -> str:
     """A tensor in words: ``float32 tensor of shape (2, 3)``."""
     return f"{str(tensor.dtype).removeprefix('torch.')} tensor of shape {tuple(tensor.shape)}"
-
-
-def graph_name(n: int) -> str:
-    """The global name that a compiled graph is found under."""
-    return f"__compiled_fn_{n}_{uuid.uuid4().hex}"

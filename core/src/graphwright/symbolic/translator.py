@@ -14,6 +14,7 @@ from graphwright.exc import CodeLocation, GraphBreak, InternalError, NotConstant
 from graphwright.graph_breaks import GraphBreakKind
 from graphwright.sources import Source
 from graphwright.symbolic import opcodes as _opcodes  # noqa: F401  registers the handlers
+from graphwright.symbolic.clauses import has_except_clause, has_finally_clause
 from graphwright.symbolic.dispatch import TABLE
 from graphwright.symbolic.frame_state import (
     FrameCapture,
@@ -434,72 +435,6 @@ class RootTranslator(Translator):
         signal = frames.graph_break(gb.EXCEPTION_ESCAPES, f"{exception.type_name()} leaves {self.code.co_qualname}()")
         signal.location = frames.raised_at or signal.location
         return signal
-
-
-_CANNOT_BE_RAISED_BY_TENSORS = frozenset(
-    {
-        "TypeError",
-        "KeyError",
-        "AttributeError",
-        "ImportError",
-        "ModuleNotFoundError",
-        "NameError",
-        "NotImplementedError",
-        "StopIteration",
-    }
-)
-"""Builtin exceptions that no operation raises for the values of its tensors."""
-
-
-def has_except_clause(decoded: DecodedCode, index: int) -> bool:
-    """Whether an `except` clause around an instruction may catch what a tensor operation raises for its values.
-
-    `with` lets it pass. What it changes on its way out it changes back, as a rule, and replacement code has not done
-    what it would undo.
-    """
-    return any(_may_catch(decoded, target) for target in _clauses(decoded, index))
-
-
-def has_finally_clause(decoded: DecodedCode, index: int) -> bool:
-    """Whether a `finally` clause around an instruction runs where it raises, and lets the exception pass."""
-    return any(not _end_of(decoded, target)[0] for target in _clauses(decoded, index))
-
-
-def _clauses(decoded: DecodedCode, index: int) -> Iterator[int]:
-    """Where the handlers of `except` and `finally` around an instruction begin, innermost first."""
-    instructions = decoded.instructions
-    handler = decoded.handler_for(index)
-    while handler is not None:
-        target = handler.target
-        if instructions[target].opname == "PUSH_EXC_INFO" and instructions[target + 1].opname != "WITH_EXCEPT_START":
-            yield target
-        handler = decoded.handler_for(target)
-
-
-def _may_catch(decoded: DecodedCode, target: int) -> bool:
-    """Whether a handler ends some of those exceptions."""
-    ends, names = _end_of(decoded, target)
-    return ends and not (names and _CANNOT_BE_RAISED_BY_TENSORS.issuperset(names))
-
-
-def _end_of(decoded: DecodedCode, target: int) -> tuple[bool, list[str]]:
-    """Whether a handler ends exceptions, which one of `finally` does not; and the names of the classes it asks for."""
-    instructions = decoded.instructions
-    names: list[str] = []
-    found: set[int] = set()
-    pending = [target]
-    ends = False
-    while pending:
-        index = pending.pop()
-        if index in found:
-            continue
-        found.add(index)
-        inst = instructions[index]
-        ends = ends or inst.opname == "POP_EXCEPT"
-        if inst.opname == "CHECK_EXC_MATCH":
-            names.append(str(instructions[index - 1].argval))
-        pending.extend(decoded.successors(index))
-    return ends, names
 
 
 def chain(exception: ExceptionVariable, handled: VariableTracker | None) -> None:
