@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from graphwright_plugins import CompiledGraph, NotCacheable
+from graphwright_plugins.aot.gradient_paths import GradientPaths
 from graphwright_plugins.artifacts.key import stable
 from graphwright_plugins.graphs.unused_results import first_results
 
@@ -44,13 +45,17 @@ class Recipe:
     """The graph's results, where some are plain numbers."""
     count: int | None = None
     """How many results the graph has, where the kernels give more."""
+    gradients: GradientPaths | None = None
+    """Which inputs the graph's results give gradients to, where not all do to the same."""
 
     def around(self, kernels: CompiledGraph) -> CompiledGraph:
         """The function that does what the graph does."""
         function = holding_floats(kernels, self.float_places) if self.float_places else kernels
         if self.results is not None:
             function = with_constants(function, self.results)
-        return function if self.count is None else first_results(function, self.count)
+        if self.count is not None:
+            function = first_results(function, self.count)
+        return function if self.gradients is None else self.gradients.around(function)
 
 
 def note_parts(function: CompiledGraph, kernels: CompiledGraph, recipe: Recipe) -> None:

@@ -16,6 +16,7 @@ from graphwright_plugins import (
     compile_context,
     show_artifact,
 )
+from graphwright_plugins.aot.gradient_paths import gradient_paths
 from graphwright_plugins.artifacts.size_assumptions import has_hidden_sizes
 from graphwright_plugins.graphs.unused_results import with_unused_results
 from graphwright_plugins.torch_compat import DATA_DEPENDENT_ERRORS, as_fake, graph_caches_off, saved_tensors_kept
@@ -40,11 +41,12 @@ def compile_graph(graph: fx.GraphModule, example_inputs: Sequence[Any], options:
         reason = beyond_aot(graph, inputs, fake_mode)
         if reason is not None:
             raise _left_to_eager(reason)
+        paths = gradient_paths(graph, inputs, fake_mode)
         complete, count = with_unused_results(graph, inputs, fake_mode)
         computing, results = without_constants(complete)
         with floats_in_tensors(fake_mode):
             kernels, places = _compile(computing, inputs, fake_mode, options)
-    recipe = Recipe(places, results, None if complete is graph else count)
+    recipe = Recipe(places, results, None if complete is graph else count, paths)
     compiled = recipe.around(kernels)
     if artifacts_wanted():
         note_parts(compiled, kernels, recipe)

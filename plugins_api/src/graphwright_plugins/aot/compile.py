@@ -31,6 +31,7 @@ from graphwright_plugins.torch_compat import (
     use_boxed_calls,
 )
 
+from .gradient_paths import gradient_paths
 from .limits import beyond_aot
 from .lock import COMPILE_LOCK
 from .signatures import AotSignatures
@@ -82,6 +83,7 @@ def aot_compile(
             reason = beyond_aot(graph, inputs, fake_mode)
             if reason is not None:
                 raise _left_to_eager(reason)
+            paths = gradient_paths(graph, inputs, fake_mode)
             complete, count = with_unused_results(graph, inputs, fake_mode)
             with saved_tensors_kept():
                 compiled: CompiledGraph = aot_module_simplified(
@@ -94,7 +96,9 @@ def aot_compile(
                     decompositions=None if decompositions is None else dict(decompositions),
                     keep_inference_input_mutations=keep_inference_input_mutations,
                 )
-    return compiled if complete is graph else first_results(compiled, count)
+    if complete is not graph:
+        compiled = first_results(compiled, count)
+    return compiled if paths is None else paths.around(compiled)
 
 
 class _Compilers:

@@ -10,6 +10,7 @@ from torch import fx
 
 from graphwright_plugins.torch_compat import FakeTensorMode, TorchDispatchMode, as_fake, fake_mode_of, new_fake_mode
 
+from .gradient_edges import edges_of
 from .unused_results import fresh_inputs, values_of_nodes
 from .values import storages_of
 
@@ -33,6 +34,9 @@ class TrialRun:
         self.placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
         self.results = next(iter(reversed(graph.graph.nodes))).all_input_nodes
         self.copies = fresh_inputs(inputs, fake_mode)
+        with fake_mode:
+            self.edges = edges_of(self.copies)
+        """Where the inputs were in the graph of gradients before the run, with their indices."""
         noting = _NotingWrites()
         self.values = values_of_nodes(graph, self.copies, fake_mode, noting)
         self.written = self._of_storages(noting.written)
