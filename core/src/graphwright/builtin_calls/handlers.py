@@ -3,6 +3,7 @@
 from graphwright.builtin_calls import (
     arithmetic,
     attributes,
+    autograd_functions,
     checkpointing,
     conditions,
     containers,
@@ -24,6 +25,7 @@ from graphwright.builtin_calls import (
 __all__ = [
     "arithmetic",
     "attributes",
+    "autograd_functions",
     "checkpointing",
     "conditions",
     "containers",

@@ -8,7 +8,6 @@ import functools
 import inspect
 import types
 import weakref
-from typing import Any
 
 import torch
 
@@ -24,34 +23,6 @@ from graphwright.variables.super_proxy import SuperVariable
 from graphwright.variables.user_defined import ObjectVariable
 
 VTs = list[VariableTracker]
-
-
-class AutogradFunctionCall:
-    """A `torch.autograd.Function` as the target of a graph node: forward and backward run as the user wrote them.
-
-    The graph lives with a code object, where the garbage collector does not look, so the class is held weakly.
-    """
-
-    __module__ = "graphwright.graph"
-
-    def __init__(self, function: type[torch.autograd.Function]) -> None:
-        self._function = weakref.ref(function)
-        self.__name__ = f"apply_{function.__name__}"
-
-    @property
-    def function(self) -> type[torch.autograd.Function]:
-        """The class.
-
-        Raises:
-            ReferenceError: it is gone.
-        """
-        function = self._function()
-        if function is None:
-            raise ReferenceError(f"the graph calls {self.__name__}, but the class of that autograd function is gone")
-        return function
-
-    def __call__(self, *args: Any) -> Any:
-        return self.function.apply(*args)
 
 
 @handles(super)
@@ -148,10 +119,3 @@ def signature(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
         found = inspect.signature(target.fn)
         return tx.wrap(found, tx.capture.roots.constant(found))
     tx.graph_break(gb.DYNAMIC_CODE, "inspect.signature of something other than a function")
-
-
-@handles(vars(torch.autograd.Function)["apply"].__func__)
-def apply_autograd_function(tx: Tx, args: VTs, kwargs: Kwargs) -> VariableTracker:
-    """`SomeFunction.apply(*args)`: one graph node, whose forward and backward run as the user wrote them."""
-    function = args[0].as_python_constant()
-    return tx.capture.output.call_op(tx, "call_function", AutogradFunctionCall(function), args[1:], kwargs)
