@@ -62,6 +62,10 @@ def _convert(function: FunctionType, args: tuple[object, ...], key: CacheKey) ->
     if sys.is_finalizing() or not is_worth_capturing(function, args):  # nothing can be imported any more
         return None
     site, history = _site_of(code), history_of(code, key)
+    intercepted = why_operations_are_intercepted()
+    if intercepted is not None:
+        site.tell(events.FrameSkipped, function=site.function, reason=intercepted)
+        return None
     over_limit = check_limits(site, function, args, key, history)
     if over_limit is not None:
         return over_limit
@@ -71,10 +75,6 @@ def _convert(function: FunctionType, args: tuple[object, ...], key: CacheKey) ->
         reason = f"{_MAX_EMPTY_CAPTURES} captures found no operation on tensors, and none is in sight"
         site.tell(events.FrameSkipped, function=site.function, reason=reason)
         return history.flag_after_failure()
-    intercepted = why_operations_are_intercepted()
-    if intercepted is not None:
-        site.tell(events.FrameSkipped, function=site.function, reason=intercepted)
-        return None
     return _capture(function, args, key, history)
 
 

@@ -713,6 +713,10 @@ def why_operations_are_intercepted() -> str | None:
         return "a torch dispatch mode is active"
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
         return "saved-tensor hooks are active (checkpointing, for instance)"
+    for position in range(torch._C._len_torch_function_stack()):
+        mode = type(torch._C._get_function_stack_at(position))
+        if mode is not DeviceContext:
+            return f"a torch function mode is active, {mode.__qualname__}: it sees each call of torch"
     return None
 
 

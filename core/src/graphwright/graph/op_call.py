@@ -21,11 +21,13 @@ from graphwright.variables.op_traits import (
     changes_metadata,
     is_effectful,
     is_removable,
+    makes_quantized,
     may_divide_by_zero,
     may_fail_by_kinds,
     may_fail_by_values,
     op_name,
     refuses_empty,
+    refuses_mixed,
     resizes,
     writes,
     written_by_kernel,
@@ -59,7 +61,8 @@ def call_op(output: OutputGraph, tx: Tx, kind: str, target: Any, args: Args, kwa
         return call_overridden(tx, target, args, kwargs, method=method)
     if named.get("requires_grad") is True:
         tx.graph_break(gb.BACKWARD_INSIDE, f"{what} makes a tensor that asks for gradients in the middle of a graph")
-    _check_failing(output, tx, what, proxies, named)
+    _check_refused(tx, what, proxies, named)
+    _check_failing(output, tx, what, proxies)
     fakes, fake_named = fake_argument(proxies), fake_argument(named)
     _check_metadata(output, tx, what, fakes)
     watch = TensorWatch([*tensors_in(fakes), *tensors_in(fake_named)])
@@ -111,18 +114,27 @@ def _leaves(value: Any) -> Iterator[Any]:
 # ---------------------------------------------------------------- what may not be done
 
 
-def _check_failing(output: OutputGraph, tx: Tx, what: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+def _check_refused(tx: Tx, what: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Break before an operation that fakes do and kernels refuse, or that fakes get wrong."""
+    if kwargs.get("alpha") is True or kwargs.get("alpha") is False:
+        tx.graph_break(gb.TORCH_OP_FAILED, f"{what} gets a bool as alpha, which kernels refuse and fakes do not")
+    fakes = fake_argument(args)
+    if refuses_empty(what, fakes):
+        tx.graph_break(gb.TORCH_OP_FAILED, f"{what} of a tensor without elements, which only kernels refuse")
+    if refuses_mixed(what, [*fakes, *fake_argument(tuple(kwargs.values()))]):
+        tx.graph_break(gb.TORCH_OP_FAILED, f"{what} of tensors of different dtypes, which only kernels refuse")
+    if makes_quantized(what):
+        tx.graph_break(gb.UNSUPPORTED_TORCH, f"{what} gives a quantized tensor")
+
+
+def _check_failing(output: OutputGraph, tx: Tx, what: str, args: Sequence[Any]) -> None:
     """Break before an operation that may fail when the graph runs, where the failure would then come too late.
 
     A call whose graph failed runs again in eager; but not when the graph has written to something already. Then what
     the program did before, which is replayed after the graph, would be lost, and what a `finally` clause does. `with`
     changes back, as a rule, what was changed for it.
     """
-    if kwargs.get("alpha") is True or kwargs.get("alpha") is False:
-        tx.graph_break(gb.TORCH_OP_FAILED, f"{what} gets a bool as alpha, which kernels refuse and fakes do not")
     fakes = fake_argument(args)
-    if refuses_empty(what, fakes):
-        tx.graph_break(gb.TORCH_OP_FAILED, f"{what} of a tensor without elements, which only kernels refuse")
     by_kinds = may_fail_by_kinds(what, fakes)
     if not by_kinds and not may_fail_by_values(what, args) and not may_divide_by_zero(what, fakes):
         return

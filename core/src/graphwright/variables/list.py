@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from graphwright.exc import ObservedException
 from graphwright.sources import Source
 from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker, drain
 from graphwright.variables.comparison import compare_sequences, equal, find
@@ -236,8 +237,22 @@ def _copy(tx: Tx, self: ListVariable, args: Args, kwargs: Kwargs) -> VariableTra
 
 @LIST.define("sort", keywords=("key", "reverse"))
 def _sort(tx: Tx, self: ListVariable, args: Args, kwargs: Kwargs) -> VariableTracker:
+    """CPython empties the list while it sorts, and notices what a key or a comparison does to it.
+
+    Source: `list_sort_impl` in Objects/listobject.c.
+    """
     _changed(tx, self)
-    self.items[:] = sorted_items(tx, list(self.items), kwargs.get("key"), kwargs.get("reverse"))
+    items = list(self.items)
+    self.items.clear()
+    try:
+        ordered = sorted_items(tx, items, kwargs.get("key"), kwargs.get("reverse"))
+    except ObservedException:
+        self.items[:] = items
+        raise
+    is_changed = bool(self.items)
+    self.items[:] = ordered
+    if is_changed:
+        tx.raise_(ValueError, "list modified during sort")
     return _none(tx)
 
 

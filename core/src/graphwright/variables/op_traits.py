@@ -158,6 +158,30 @@ def refuses_empty(name: str, fakes: Sequence[Any]) -> bool:
     return any(type(size) is int and size == 0 for size in first.shape)
 
 
+# fmt: off
+_OF_ONE_DTYPE: Final = frozenset(
+    {
+        "linear", "matmul", "imatmul", "rmatmul", "mm", "mv", "addmm", "addmv", "multi_dot", "chain_matmul",
+        "index_copy", "put", "heaviside", "grid_sample",
+    }
+)
+# fmt: on
+
+
+def refuses_mixed(name: str, fakes: Sequence[Any]) -> bool:
+    """Whether kernels refuse tensors of different floating dtypes, and fakes do not; autocast makes them one."""
+    if name.strip("_") not in _OF_ONE_DTYPE:
+        return False
+    tensors = [fake for fake in fakes if isinstance(fake, torch.Tensor)]
+    dtypes = {tensor.dtype for tensor in tensors if tensor.is_floating_point() or tensor.is_complex()}
+    return len(dtypes) > 1 and not any(torch.is_autocast_enabled(tensor.device.type) for tensor in tensors)
+
+
+def makes_quantized(name: str) -> bool:
+    """Whether an operation gives quantized tensors, which fakes take for plain ones."""
+    return name.startswith("quantize_per_") or "affine_quantized" in name
+
+
 def resizes(name: str) -> bool:
     """Whether an operation gives a tensor another storage or another number of elements."""
     return name in _RESIZING

@@ -151,7 +151,7 @@ class ObjectVariable(VariableTracker):
                 tx.graph_break(gb.UNKNOWN_ATTRIBUTE, f"empty slot {name!r} of a {self.cls.__name__}")
             self.slots[name] = tx.lazy(value, self.source.attr(name))
             return self.slots[name]
-        tx.raise_(AttributeError, name)
+        self._no_attribute(tx, name)
 
     def setattr(self, tx: Tx, name: str, value: VariableTracker) -> None:
         if has_python_method(self.cls, "__setattr__"):
