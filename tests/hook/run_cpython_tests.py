@@ -81,7 +81,7 @@ def run_here(module: str, hooked: bool, only: str | None) -> dict[str, Any]:
     import graphwright
     from graphwright import _native, events
     from graphwright.cache_key import intern_key
-    from graphwright.frame import convert_frame
+    from graphwright.frames.convert import convert_frame
     from graphwright_plugins import resolve_backend
 
     loaded = importlib.import_module(f"test.{module}")

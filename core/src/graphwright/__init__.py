@@ -6,11 +6,11 @@ model = graphwright.compile(model, backend="aot_eager")
 
 from graphwright import config, events, exc, logs, native_setup, plugin_events
 from graphwright.api import compile, disable, reset
-from graphwright.backend_events import tell_report
 from graphwright.backend_reports import BackendReport, backend_report
 from graphwright.dim_marks import mark_dynamic, mark_static, mark_static_address, mark_unbacked, maybe_mark_dynamic
 from graphwright.explain import Explanation
 from graphwright.explain import explain as explain
+from graphwright.frames.backend_events import tell_report
 from graphwright.markers import allow_in_graph, assume_constant_result, graph_break, is_compiling, substitute_in_graph
 from graphwright.recompiles import RecompileReport, explain_recompiles
 from graphwright.stance import set_stance

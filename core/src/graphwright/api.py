@@ -13,10 +13,10 @@ import graphwright._native as _native
 import graphwright.events as events
 import graphwright.logs as logs
 import graphwright.markers as markers
-from graphwright.capture_history import forget_histories
 from graphwright.compiled_module import make_compiled_module, original_module
 from graphwright.compiler import CompileSpec, make_compiler
 from graphwright.exc import CompileArgumentError
+from graphwright.frames.history import forget_histories
 from graphwright_plugins import (
     Backend,
     BackendUnavailable,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from graphwright.capture_history import histories_of
 from graphwright.code_objects import codes_of
+from graphwright.frames.history import histories_of
 from graphwright.resume import RESUME_FUNCTIONS
 from graphwright_plugins import GraphReport
 

@@ -17,8 +17,8 @@ import graphwright.torch_compat as torch_compat
 from graphwright.cache_key import CacheKey, intern_key
 from graphwright.compiled_module import make_compiled_module, original_module
 from graphwright.exc import CodeLocation, CompileArgumentError, CompileValueError, Unsupported
-from graphwright.frame import convert_frame
 from graphwright.frame_filter import EXPECTED_CODE
+from graphwright.frames.convert import convert_frame
 from graphwright.graph_breaks import GENERATOR_ESCAPES
 from graphwright_plugins import OnBackendError, ResolvedBackend, resolve_backend
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-from graphwright.capture_history import CaptureHistory, histories_of
 from graphwright.code_objects import codes_of
 from graphwright.exc import CodeLocation
+from graphwright.frames.history import CaptureHistory, histories_of
 from graphwright.guards.failure import Recompile
 from graphwright.resume import RESUME_FUNCTIONS
 

@@ -7,11 +7,11 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import graphwright._native as _native
-from graphwright.break_code import SUSPENDED, BreakCode
 from graphwright.bytecode import CodeBuilder
 from graphwright.bytecode.liveness import live_names
 from graphwright.cache_key import CacheKey
 from graphwright.codegen import Codegen
+from graphwright.frames.break_code import SUSPENDED, BreakCode
 from graphwright.resume import STACK_ARGUMENT, eager_stretch
 from graphwright.symbolic.frame_state import NULL
 from graphwright.symbolic.translator import Translator

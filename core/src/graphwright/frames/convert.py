@@ -10,12 +10,12 @@ from types import CellType, CodeType, FunctionType
 import graphwright._native as _native
 import graphwright.events as events
 from graphwright.cache_key import CacheKey
-from graphwright.capture_failure import internal_error, left_to_interpreter, too_deep
-from graphwright.capture_history import CodeHistory, history_of, history_of_all
-from graphwright.capture_limits import check_limits
 from graphwright.exc import CodeLocation, GraphBreak, GraphwrightError, InternalError, drop_tracebacks
-from graphwright.frame_compiler import FrameCompiler
 from graphwright.frame_filter import EXPECTED_CODE, is_worth_capturing, may_see_tensors, why_never_captured
+from graphwright.frames.compiler import FrameCompiler
+from graphwright.frames.failure import internal_error, left_to_interpreter, too_deep
+from graphwright.frames.history import CodeHistory, history_of, history_of_all
+from graphwright.frames.limits import check_limits
 from graphwright.line_cache import own_line_cache
 from graphwright.markers import advised_by
 from graphwright.resume import RESUME_FUNCTIONS

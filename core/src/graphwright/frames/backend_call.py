@@ -10,9 +10,9 @@ from typing import Any
 import graphwright._native as _native
 import graphwright.events as events
 import graphwright.graph_breaks as gb
-from graphwright.backend_events import tell_report
 from graphwright.cache_key import CacheKey
 from graphwright.exc import BackendCompilerFailed, GraphBreak
+from graphwright.frames.backend_events import tell_report
 from graphwright.graph.bodies import body_modules
 from graphwright.graph.finished_graph import FinishedGraph
 from graphwright.graph.graph_call import call_backend, checked, graph_itself

@@ -10,15 +10,16 @@ from types import FunctionType
 import graphwright._native as _native
 import graphwright.events as events
 import graphwright.graph_breaks as gb
-from graphwright.backend_call import BackendCall
-from graphwright.break_code import BreakCode
 from graphwright.bytecode import CodeBuilder
 from graphwright.cache_key import CacheKey
 from graphwright.capture import CaptureState, root_translator
 from graphwright.codegen import EXTRAS, INPUTS, Codegen, argument_slots
-from graphwright.continuation import break_inside, innermost_resumable
 from graphwright.exc import BackendCompilerFailed, GraphBreak, InternalError, drop_tracebacks
-from graphwright.frame_guards import FrameGuards
+from graphwright.frames.backend_call import BackendCall
+from graphwright.frames.break_code import BreakCode
+from graphwright.frames.continuation import break_inside, innermost_resumable
+from graphwright.frames.graph_failure import GraphFailure, made_cells
+from graphwright.frames.guards import FrameGuards
 from graphwright.graph.ambient_state import AmbientState
 from graphwright.graph.finished_graph import graph_name
 from graphwright.graph.graph_call import (
@@ -26,7 +27,6 @@ from graphwright.graph.graph_call import (
     restoring_random_state,
 )
 from graphwright.graph.graph_signature import Frame
-from graphwright.graph_failure import GraphFailure, made_cells
 from graphwright.resume import RESUME_FUNCTIONS
 from graphwright.shapes.policy import ShapePolicy
 from graphwright.shapes.seen import SeenShapes

@@ -7,9 +7,9 @@ from types import CodeType, FunctionType
 import graphwright._native as _native
 import graphwright.events as events
 from graphwright.cache_key import CacheKey
-from graphwright.capture_history import CodeHistory
 from graphwright.codegen import argument_slots
 from graphwright.exc import InternalError, RecompileLimitExceeded
+from graphwright.frames.history import CodeHistory
 from graphwright.guards.advice import OBJECTS_GONE, ShapeRules, advised
 from graphwright.guards.failure import GuardFailure, Recompile
 from graphwright.guards.in_words import FrameNames, Miss, in_words

@@ -5,8 +5,8 @@ from __future__ import annotations
 import graphwright.events as events
 import graphwright.graph_breaks as gb
 from graphwright.cache_key import CacheKey
-from graphwright.capture_history import CodeHistory
 from graphwright.exc import GraphBreak, InternalError, TorchRuntimeError, Unsupported
+from graphwright.frames.history import CodeHistory
 
 
 def left_to_interpreter(

@@ -1,0 +1,1 @@
+"""One frame: from its first call to the entry that stands in for it."""
