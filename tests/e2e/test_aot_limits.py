@@ -10,6 +10,8 @@ import contextlib
 import itertools
 import logging
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -359,3 +361,210 @@ def test_what_aot_autograd_refuses_runs_in_eager():
             with pytest.raises(RuntimeError, match="modified by an inplace operation"):
                 result.sum().backward()
     assert len(left) == 1
+
+
+# ------------------------------------------------------------------ memory, layouts and random numbers
+
+
+def writes_to_the_second(x, t):
+    t.add_(1)
+    return x * 1
+
+
+def writes_to_a_view_of_the_second(x, t):
+    t[1:].mul_(3)
+    return x + t, x[:1]
+
+
+def aliases_its_argument(x):
+    t = torch.as_tensor(x.numpy())
+    t.add_(1)
+    return x * 1, t
+
+
+def through_numpy() -> Tensors:
+    x = torch.arange(3.0)
+    return x, torch.from_numpy(x.numpy())
+
+
+def through_dlpack() -> Tensors:
+    x = torch.arange(3.0)
+    return x, torch.from_dlpack(x)
+
+
+def through_a_buffer() -> Tensors:
+    memory = bytearray(12)
+    return torch.frombuffer(memory, dtype=torch.float32), torch.frombuffer(memory, dtype=torch.float32)
+
+
+def apart() -> Tensors:
+    return torch.arange(3.0), torch.arange(3.0)
+
+
+def writes_through_an_expanded_view(x):
+    x[:1].expand(3).add_(1)
+    return x
+
+
+def writes_to_an_expanded_result(x):
+    return torch.relu_((x * 2)[:1].expand(3))
+
+
+def writes_to_windows(x):
+    x.unfold(0, 2, 1).add_(1)
+    return x
+
+
+def writes_beside_its_input(x):
+    window = x.as_strided((2,), (1,), 1)
+    window.fill_(3)
+    return window, x * 1
+
+
+def reads_beside_its_written_input(x):
+    x.add_(1)
+    return x.as_strided((2,), (1,), 1) * 2
+
+
+def writes_to_a_row_of_the_expanded(x):
+    x[:1].expand(3)[0].add_(1)
+    return x.expand(2, -1).clone().add_(1)
+
+
+def sparse_and_back(x):
+    return x.reshape(2, 2).to_sparse().to_dense() * 2
+
+
+def sparse_product(x):
+    return torch.sparse.mm(x.reshape(2, 2).to_sparse(), x.reshape(2, 2).sin())
+
+
+def every_second() -> Tensors:
+    return (torch.arange(8.0)[::2],)
+
+
+def a_leaf() -> Tensors:
+    return (torch.arange(4.0).requires_grad_(),)
+
+
+BEYOND = (
+    *((writes_to_the_second, make, "shares memory with its input")
+      for make in (through_numpy, through_dlpack, through_a_buffer)),
+    (writes_to_a_view_of_the_second, through_numpy, "shares memory with its input"),
+    (aliases_its_argument, lambda: (torch.arange(3.0),), "shares memory with its input"),
+    (writes_through_an_expanded_view, every_second, "several elements in one place"),
+    (writes_to_an_expanded_result, every_second, "several elements in one place"),
+    (writes_to_windows, every_second, "several elements in one place"),
+    (writes_beside_its_input, every_second, "as_strided"),
+    (reads_beside_its_written_input, every_second, "as_strided"),
+    (sparse_and_back, a_leaf, "torch.sparse_coo"),
+    (sparse_product, a_leaf, "torch.sparse_coo"),
+)  # fmt: skip
+WITHIN = (
+    (writes_to_the_second, apart),
+    (writes_to_a_row_of_the_expanded, every_second),
+    (lambda x: x.expand(3, -1) + x.as_strided((2,), (1,), 1).sum(), every_second),
+)
+
+
+def outcome(program: Callable[..., Any], inputs: Tensors) -> Any:
+    """What a program gives, or raises, makes of its inputs, and gives gradients to."""
+    try:
+        results = program(*inputs)
+    except RuntimeError as error:
+        return str(error), inputs
+    results = (results,) if isinstance(results, torch.Tensor) else results
+    backward(results)
+    return [(r.detach(), r.requires_grad) for r in results], inputs, [t.grad for t in inputs if t.requires_grad]
+
+
+@pytest.mark.parametrize("backend", ["eager", AOT])
+@pytest.mark.parametrize(("program", "make", "reason"), BEYOND)
+def test_graphs_beyond_aot_autograd_do_as_in_eager(program, make, reason, backend):
+    compiled = graphwright.compile(program, backend=backend)
+    with events.collected(events.GraphLeftToEager) as left:
+        for _ in range(2):
+            assert Likeness(0, 0).difference(outcome(compiled, make()), outcome(program, make())) is None
+    assert [reason in str(event.error) for event in left] == ([True] if backend == AOT else [])
+
+
+@pytest.mark.parametrize(("program", "make"), WITHIN)
+def test_graphs_like_them_that_aot_autograd_can_do(program, make):
+    compiled = graphwright.compile(program, backend=AOT, fullgraph=True)
+    with events.collected(events.GraphLeftToEager) as left:
+        assert Likeness(0, 0).difference(outcome(compiled, make()), outcome(program, make())) is None
+    assert not left
+
+
+@pytest.mark.parametrize("first", [apart, through_numpy])
+def test_a_graph_is_compiled_anew_where_memory_is_shared_otherwise(first):
+    compiled = graphwright.compile(writes_to_the_second, backend=AOT)
+    for make in (first, apart, through_numpy, apart):
+        assert Likeness(0, 0).difference(outcome(compiled, make()), outcome(writes_to_the_second, make())) is None
+
+
+@pytest.mark.parametrize("backend", ["eager", AOT])
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+def test_recurrent_layers_drop_what_they_drop_in_eager(kind, backend):
+    torch.manual_seed(0)
+    module = kind(3, 4, 2, dropout=0.5)
+    compiled = graphwright.compile(module, backend=backend)
+    found = []
+    with events.collected(events.GraphLeftToEager) as left:
+        for function in (module, compiled):
+            torch.manual_seed(1)
+            y, state = function(torch.ones(2, 5, 3))
+            y.sum().backward()
+            found.append((y.detach(), state, torch.rand(1), [p.grad for p in module.parameters()]))
+            module.zero_grad()
+    torch.testing.assert_close(*found, rtol=0, atol=0)
+    assert ["has dropout between its layers" in str(event.error) for event in left] == ([True] * (backend == AOT))
+
+
+def test_recurrent_layers_that_drop_nothing_are_compiled():
+    module = torch.nn.LSTM(3, 4, 2, dropout=0.5).eval()
+    with events.collected(events.GraphLeftToEager) as left:
+        y, _ = graphwright.compile(module, backend=AOT)(torch.ones(2, 5, 3))
+    torch.testing.assert_close(y, module(torch.ones(2, 5, 3))[0])
+    assert not left
+
+
+COMPRESSED = """
+import torch
+import graphwright
+
+def program(x):
+    return x.to_sparse_csr().values() * 2
+
+x = torch.arange(4.0).reshape(1, 4).requires_grad_()
+result = graphwright.compile(program, backend="aot_eager")(x * 1)
+result.sum().backward()
+print(result.tolist(), x.grad.tolist())
+"""
+
+
+def test_compressed_sparse_tensors_do_not_end_the_process():
+    """In a process of its own: AOTAutograd aborts it."""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", COMPRESSED], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-500:]
+    assert "[2.0, 4.0, 6.0] [[0.0, 2.0, 2.0, 2.0]]" in done.stdout
+    assert "torch.sparse_csr" in done.stderr
+
+
+# ------------------------------------------------------------------ what stays beyond
+
+
+@pytest.mark.parametrize(("backend", "refuses"), [("eager", False), (AOT, True)])
+def test_a_second_backward_is_for_eager_only(backend, refuses):
+    """As docs/backends/aot-limits.md says: the gradient is right, its own gradient is refused in torch's words."""
+    torch.manual_seed(0)
+    critic = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+    found = []
+    for function in (critic, graphwright.compile(critic, backend=backend)):
+        x = torch.ones(2, 3, requires_grad=True)
+        (gradient,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+        found.append(gradient.detach())
+        expected = pytest.raises(RuntimeError, match="does not currently support double backward")
+        with expected if refuses and function is not critic else contextlib.nullcontext():
+            ((gradient.norm(2, 1) - 1) ** 2).mean().backward()
+    torch.testing.assert_close(*found)

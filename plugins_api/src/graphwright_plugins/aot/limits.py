@@ -1,27 +1,38 @@
 """Graphs that AOTAutograd can't do as eager does, found before it compiles them.
 
-* Inputs share memory, and the graph writes to it. AOTAutograd makes their base one input in their place. It refuses
-  many of these graphs by an assertion, and compiles others wrongly: a write under `no_grad` is replayed with gradients
-  on, views of the base come out with another shape.
+* Inputs share memory, perhaps by way of another library, and the graph writes to it. AOTAutograd makes their base one
+  input in their place, where they have one. It refuses many of these graphs by an assertion, and compiles others
+  wrongly: a write under `no_grad` is replayed with gradients on, views of the base come out with another shape.
 * A result is a view made under `no_grad` of what requires a gradient. No gradient flows from it; AOTAutograd makes the
   view anew, and lets it flow.
 * A graph writes under `no_grad` to an input that has a history, and computes nothing that needs gradients. AOTAutograd
   takes it for inference, and replays the write with gradients on, which cuts the input off from its history.
+
+* A graph writes to a tensor that has several elements in one place, as `expand` makes them. Eager refuses most of these
+  writes; AOTAutograd makes new tensors of them. It also takes an input for all of the memory that there is, while
+  `as_strided` reaches what lies between and around its elements.
+* A graph has a tensor that is not strided, such as a sparse one. AOTAutograd loses gradients, or the process aborts.
+* A recurrent layer drops results between its layers. AOTAutograd draws other random numbers for that.
 
 They are left to eager. A backend that hands its graphs to AOTAutograd by a way of its own asks `beyond_aot` too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 
+from graphwright_plugins.graphs.layouts import may_meet
 from graphwright_plugins.graphs.trial_run import TrialRun
 from graphwright_plugins.graphs.values import storages_of
+from graphwright_plugins.signature import attached_signature
 from graphwright_plugins.torch_compat import FakeTensorMode
+
+from .appearances import Appearance, name_of
 
 
 def beyond_aot(graph: fx.GraphModule, example_inputs: Sequence[Any], fake_mode: FakeTensorMode) -> str | None:
@@ -32,12 +43,33 @@ def beyond_aot(graph: fx.GraphModule, example_inputs: Sequence[Any], fake_mode: 
         example_inputs: Its inputs, as fakes of this mode.
         fake_mode: The mode.
     """
-    groups = list(_overlapping(example_inputs))
-    switches = any("grad" in getattr(node.target, "__name__", str(node.target)) for node in graph.graph.nodes)
-    if not groups and not switches:
+    appearance = Appearance(graph, example_inputs)
+    return _seen_at_once(appearance) or _seen_in_trial(appearance, graph, example_inputs, fake_mode)
+
+
+def _seen_at_once(appearance: Appearance) -> str | None:
+    layout = appearance.other_layout()
+    if layout is not None:
+        return f"{layout}, and it takes only strided tensors"
+    layer = appearance.recurrent_dropout()
+    return None if layer is None else f"{layer.name} has dropout between its layers, which would draw other numbers"
+
+
+def _seen_in_trial(
+    appearance: Appearance, graph: fx.GraphModule, example_inputs: Sequence[Any], fake_mode: FakeTensorMode
+) -> str | None:
+    groups = list(_overlapping(graph, example_inputs))
+    switches = any("grad" in name_of(node) for node in graph.graph.nodes)
+    ill_defined = appearance.may_write_where_elements_overlap() or appearance.may_restride_and_write()
+    if not groups and not switches and not ill_defined:
         return None
     trial = TrialRun(graph, example_inputs, fake_mode)
-    return (groups and _shared_and_written(trial, groups)) or (switches and _history_lost(trial)) or None
+    return (
+        (groups and _shared_and_written(trial, groups))
+        or (switches and _history_lost(trial))
+        or (ill_defined and _ill_defined_writes(trial))
+        or None
+    )
 
 
 def _shared_and_written(trial: TrialRun, groups: Sequence[Sequence[int]]) -> str | None:
@@ -74,32 +106,42 @@ def _without_history(trial: TrialRun) -> str | None:
     return None
 
 
-def _overlapping(inputs: Sequence[Any]) -> Iterator[list[int]]:
+def _ill_defined_writes(trial: TrialRun) -> str | None:
+    if trial.overlapping_writes:
+        name = trial.overlapping_writes[0].removeprefix("aten::")
+        return f"{name} writes to a tensor that has several elements in one place of memory, as expand gives it"
+    for index in sorted(trial.restrided & trial.written):
+        name = trial.placeholders[index].name
+        return f"it writes to its input {name}, and uses as_strided on its memory, which may reach beyond it"
+    return None
+
+
+def _overlapping(graph: fx.GraphModule, inputs: Sequence[Any]) -> Iterator[list[int]]:
     """The indices of inputs that share memory, in groups."""
-    by_storage: dict[int, list[int]] = {}
-    for index, value in enumerate(inputs):
-        if isinstance(value, torch.Tensor):
-            for key in storages_of(value):
-                by_storage.setdefault(key, []).append(index)
-    for group in by_storage.values():
-        if len(group) > 1 and any(
-            _meet(inputs[first], inputs[second]) for i, first in enumerate(group) for second in group[i + 1 :]
-        ):
+    for group in _of_one_memory(graph, inputs):
+        if any(may_meet(inputs[first], inputs[second]) for first, second in itertools.combinations(group, 2)):
             yield group
 
 
-def _meet(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """Whether two tensors of one storage may have an element in common: their stretches of it meet."""
-    one, other = _stretch(first), _stretch(second)
-    return one is None or other is None or (one[0] < other[1] and other[0] < one[1])
+def _of_one_memory(graph: fx.GraphModule, inputs: Sequence[Any]) -> Iterator[list[int]]:
+    """The indices of inputs whose memory begins at one address.
+
+    Fakes tell only of tensors that share a storage. Capture has seen where the tensors are, and what shares memory by
+    way of another library, such as NumPy, has a storage of its own.
+    """
+    signature = attached_signature(graph)
+    known = [None] * len(inputs) if signature is None else [entry.alias_group for entry in signature]
+    groups: list[set[int]] = []
+    for members in (*_members(map(storages_of, inputs)), *_members([() if key is None else (key,) for key in known])):
+        apart = [group for group in groups if group.isdisjoint(members)]
+        groups = [*apart, members.union(*(group for group in groups if group not in apart))]
+    return (sorted(group) for group in groups)
 
 
-def _stretch(tensor: torch.Tensor) -> tuple[int, int] | None:
-    """The bytes of its storage that a tensor lies in; None where sizes vary."""
-    layout = (*tensor.shape, *tensor.stride())
-    start = tensor.storage_offset()
-    if isinstance(start, torch.SymInt) or any(isinstance(number, torch.SymInt) for number in layout):
-        return None
-    last = start + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
-    end = start if 0 in tensor.shape else last + 1
-    return start * tensor.itemsize, end * tensor.itemsize
+def _members(keys: Iterable[Iterable[int]]) -> list[set[int]]:
+    """The places that have a key in common, where there are several."""
+    places: dict[int, set[int]] = {}
+    for place, own in enumerate(keys):
+        for key in own:
+            places.setdefault(key, set()).add(place)
+    return [group for group in places.values() if len(group) > 1]

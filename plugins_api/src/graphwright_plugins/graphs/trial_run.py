@@ -10,7 +10,9 @@ from torch import fx
 
 from graphwright_plugins.torch_compat import FakeTensorMode, TorchDispatchMode, as_fake, fake_mode_of, new_fake_mode
 
+from .facts import tensors_in
 from .gradient_edges import edges_of
+from .layouts import overlaps_itself
 from .unused_results import fresh_inputs, values_of_nodes
 from .values import storages_of
 
@@ -43,6 +45,10 @@ class TrialRun:
         """The indices of the inputs whose memory the graph writes to."""
         self.written_without_grad = self._of_storages(noting.written_without_grad)
         """The indices of those whose memory it writes to while no gradients are recorded."""
+        self.restrided = self._of_storages(noting.restrided)
+        """The indices of those on whose memory it calls `as_strided`."""
+        self.overlapping_writes = tuple(noting.overlapping)
+        """The operators that write to a tensor with several elements in one place, as `aten::add_`."""
 
     def needs_gradients(self, result: fx.Node) -> bool:
         """Whether gradients flow through something that the graph computes for this result: it is no input's memory."""
@@ -59,17 +65,32 @@ class TrialRun:
 class _NotingWrites(TorchDispatchMode):
     """Remembers the storages that operators write to."""
 
+    supports_higher_order_operators = True
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's, without annotations
         self.written: set[int] = set()
         self.written_without_grad: set[int] = set()
+        self.restrided: set[int] = set()
+        self.overlapping: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
-        for position, argument in enumerate(func._schema.arguments):
+        schema = getattr(func, "_schema", None)
+        if schema is None:  # a higher-order operator: AOTAutograd refuses bodies that write to what they did not make
+            return func(*args, **named)
+        for position, argument in enumerate(schema.arguments):
             if argument.is_write:
-                value = args[position] if position < len(args) else named.get(argument.name)
-                self.written.update(storages_of(value))
-                if not torch.is_grad_enabled():
-                    self.written_without_grad.update(storages_of(value))
+                self._note(schema.name, args[position] if position < len(args) else named.get(argument.name))
+        if schema.name == "aten::as_strided":
+            self.restrided.update(storages_of(args[0]))
         return func(*args, **named)
+
+    def _note(self, name: str, value: Any) -> None:
+        """Note a write to the tensors in a value."""
+        keys = set(storages_of(value))
+        self.written |= keys
+        if not torch.is_grad_enabled():
+            self.written_without_grad |= keys
+        if any(map(overlaps_itself, tensors_in(value))):
+            self.overlapping.append(name)
