@@ -220,6 +220,7 @@ def test_many_random_graphs_do_in_parts_what_they_do_whole(backend):
         (766, "as it is"),  # a write to a detached view is not one to its base
         (927, "without aliases"),  # a view under no_grad of memory written with gradients on
         (1649, "through aot"),  # an input that has a history is written to under no_grad, and returned
+        (1741, "through aot"),  # a result, and what `contiguous` gives of it: one object
         (2778, "through aot"),  # a write to an input has another one, its view, require a gradient
     ],
 )

@@ -91,9 +91,9 @@ class NodeRoles:
         return all(isinstance(leaf, _CROSSING) for leaf in leaves(self.value(node)))
 
     def same_as(self, node: fx.Node) -> fx.Node:
-        """The node of which this one gives the very tensor: what an in-place operation returns is its argument."""
+        """The node of which this one gives the very tensor, as in-place operations do, and `contiguous` at times."""
         fact = self.facts.nodes[node]
-        if fact.writes and isinstance(fact.value, torch.Tensor) and node not in self.copied:
+        if isinstance(fact.value, torch.Tensor) and node not in self.copied:
             for argument in node.all_input_nodes:
                 if self.value(argument) is fact.value:
                     return self.same_as(argument)
