@@ -11,8 +11,10 @@ import torch
 from torch import fx
 
 from graphwright_plugins import beyond_aot, compile_context
+from graphwright_plugins.aot import limits
+from graphwright_plugins.graphs.unused_results import values_of_nodes
 from graphwright_plugins.signature import attach_signature, derived_signature
-from graphwright_plugins.torch_compat import as_fake, as_symbolic
+from graphwright_plugins.torch_compat import as_fake, as_symbolic, fake_mode_of
 
 
 def reason(function: Callable[..., Any], *inputs: Any, group: tuple[int, ...] = ()) -> str | None:
@@ -89,6 +91,27 @@ def test_writes_where_elements_overlap(function):
 @pytest.mark.parametrize("function", APART)
 def test_writes_where_no_elements_overlap(function):
     assert reason(function, torch.ones(4)) is None
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.nn.functional.dropout(x[:1].expand(3), 0.5, True),
+        lambda x: torch.nn.functional.relu(x[:1].expand(3), inplace=False),
+        lambda x: x.expand(3, 4).mean(0, True).add_(1),
+    ],
+)
+def test_graphs_are_tried_only_where_a_look_does_not_tell(function, monkeypatch):
+    def noted(x):
+        graph = fx.symbolic_trace(function)
+        for node, value in values_of_nodes(graph, [x], fake_mode_of([x])).items():
+            node.meta["example_value"] = value
+        return graph
+
+    monkeypatch.setattr(limits, "TrialRun", None)
+    with compile_context([torch.ones(4)]) as fake_mode:
+        x = as_fake(fake_mode, torch.ones(4))
+        assert beyond_aot(noted(x), [x], fake_mode) is None
 
 
 def test_an_input_whose_elements_overlap():

@@ -91,9 +91,17 @@ def may_write(node: fx.Node) -> bool:
         (name.endswith("_") and not name.endswith("__"))
         or node.target in _WRITING_OPERATORS
         or "out" in node.kwargs
-        or any(value is True for value in (*node.args, *node.kwargs.values()))  # perhaps `inplace`
+        or _is_in_place(node)
         or (schema is not None and schema.is_mutable)
     )
+
+
+def _is_in_place(node: fx.Node) -> bool:
+    """Whether a call of a Python function, as those of `torch.nn.functional` are, is given `inplace`."""
+    code = getattr(node.target, "__code__", None)
+    parameters = code.co_varnames[: code.co_argcount] if code is not None else ()
+    place = parameters.index("inplace") if "inplace" in parameters else len(node.args)
+    return bool(_argument(node, place, "inplace"))  # a node, where it varies, counts as given
 
 
 def _calls_of(graph: fx.GraphModule) -> Iterator[fx.Node]:
