@@ -7,7 +7,6 @@
   view anew, and lets it flow.
 * A graph writes under `no_grad` to an input that has a history, and computes nothing that needs gradients. AOTAutograd
   takes it for inference, and replays the write with gradients on, which cuts the input off from its history.
-
 * A graph writes to a tensor that has several elements in one place, as `expand` makes them. Eager refuses most of these
   writes; AOTAutograd makes new tensors of them. It also takes an input for all of the memory that there is, while
   `as_strided` reaches what lies between and around its elements.
