@@ -365,3 +365,43 @@ def test_a_reduction_that_only_kernels_refuse_fails_where_it_does_in_eager(name:
         x, log = torch.ones(2), []
         assert compiled(x, torch.ones(0, 3), log).tolist() == [6.0, 6.0]
         assert (x.tolist(), log) == ([3.0, 3.0], ["after"])
+
+
+def takes_rows(x, index):
+    y = x * 2
+    return y[index]
+
+
+def fails_inside(x, index):
+    x.add_(1)
+    z = x + 1
+    return takes_rows(z, index) + 1
+
+
+def fails_in_torch(x, index):
+    x.add_(1)
+    return torch.nn.functional.embedding(index, x) + 1
+
+
+def fails_after_a_break(x, index):
+    y = x + 1
+    graphwright.graph_break()
+    x.mul_(2)
+    return takes_rows(y, index)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("fn", [fails_inside, fails_in_torch, fails_after_a_break], ids=lambda fn: fn.__name__)
+def test_the_traceback_of_a_graph_that_has_written(fn, backend):
+    compiled = graphwright.compile(fn, backend=backend)
+    compiled(torch.ones(3, 2), torch.tensor([1]))
+    seen = []
+    for call in (fn, compiled):
+        with pytest.raises(IndexError) as failure:
+            call(torch.ones(3, 2), torch.tensor([7]))
+        frames = traceback.extract_tb(failure.value.__traceback__)
+        assert not [f for f in frames if "eval_with_key" in f.filename]
+        shown = "".join(traceback.format_exception(failure.value))
+        seen.append([(f.lineno, f.line) for f in frames if f.filename == __file__][1:])
+        assert all(f"line {line}, in" in shown for line, _ in seen[-1])
+    assert seen[0] == seen[1]

@@ -679,6 +679,17 @@ def function_modes_active() -> bool:
     return bool(torch._C._is_torch_function_mode_enabled())
 
 
+# ---------------------------------------------------------------- graph modules
+
+
+def node_at_line(module: torch.fx.GraphModule, line: int) -> torch.fx.Node | None:
+    """The node that a line of the code of a graph module was made of, or None where that is not known."""
+    numbers, start = getattr(module, "_lineno_map", None), getattr(module, "_prologue_start", None)
+    index = numbers.get(line - start) if numbers is not None and start is not None else None
+    nodes = list(module.graph.nodes)
+    return nodes[index] if index is not None and index < len(nodes) else None
+
+
 # ---------------------------------------------------------------- tensors from Python data
 
 jit_annotate = torch.jit.annotate

@@ -17,6 +17,7 @@ import graphwright.events as events
 from graphwright.bytecode import CodeBuilder, Label, decode
 from graphwright.codegen import EXTRAS, INPUTS
 from graphwright.exc import CodeLocation, GraphwrightError
+from graphwright.frames.failure_traceback import show_user_lines
 from graphwright_plugins import PluginError
 
 
@@ -97,5 +98,7 @@ def _report(facts: dict[str, Any], may_fall_back: bool, error: BaseException) ->
         return False
     if isinstance(error, PluginError) and not may_fall_back:
         facts = {**facts, "loses_effects": facts["loses_effects"] or facts["runs_in_eager"], "runs_in_eager": False}
+    if not facts["runs_in_eager"]:
+        show_user_lines(error)
     events.emit(events.GraphFailed(error=error, **facts))
     return bool(facts["runs_in_eager"])
