@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -112,13 +113,69 @@ class WritesAGlobal(torch.autograd.Function):
         return gradient, None
 
 
+BOX = [1.0]
+
+
+class HasADefault(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, k, box=BOX):
+        box[0] += 1
+        return x * box[0] * ALPHA
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2, None
+
+
+class LooksAround(torch.autograd.Function):
+    scale = 1.0
+
+    @staticmethod
+    def forward(ctx, x, k):
+        return x * ctx._forward_cls.scale
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * getattr(ctx, "_forward_cls").scale, None
+
+
+class Overrides(ReadsGlobals):
+    @classmethod
+    def apply(cls, x, k):
+        CALLS.append("apply")
+        return super().apply(x, k) + 5
+
+
+class Draws(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, k):
+        return x * random.random()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * random.random(), None
+
+
+class WritesToItsArgument(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, k):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2, None
+
+
 def outcome(function, call, capsys) -> list[Any]:
     """Results, gradients and effects of calls between which what the methods read changes."""
     global ALPHA
     CALLS.clear()
+    BOX[0] = 1.0
+    random.seed(0)
     found: list[Any] = []
     for value in (1.0, 2.0, 3.0):
-        ALPHA = ReadsItsClass.scale = SCALES["x"] = value
+        ALPHA = ReadsItsClass.scale = LooksAround.scale = SCALES["x"] = value
         x = torch.ones(2, requires_grad=True)
         result = call(x)
         result.sum().backward()
@@ -137,6 +194,11 @@ def outcome(function, call, capsys) -> list[Any]:
         (ReadsItsClass, 1),
         (ReadsADict, 1),
         (WritesAGlobal, 1),
+        (HasADefault, 1),
+        (LooksAround, 1),
+        (Overrides, 0),
+        (Draws, 1),
+        (WritesToItsArgument, 1),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

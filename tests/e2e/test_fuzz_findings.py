@@ -354,3 +354,29 @@ def test_loops_with_breaks_at_several_depths(fn):
         x = torch.arange(6.0).reshape(2, 3) * sign
         assert torch.equal(compiled(x, ours), fn(x, theirs))
         assert ours == theirs
+
+
+class Swallows:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        return True
+
+
+def test_an_operation_that_fails_where_it_is_swallowed():
+    def f(x, index, items):
+        x.mul_(2)
+        items.append(1)
+        with Swallows():
+            items.append(x[index])
+        items.append(2)
+        return x + 1
+
+    compiled = graphwright.compile(f, backend="eager")
+    for last in (1, 7):
+        sides = []
+        for call in (f, compiled):
+            x, items = torch.ones(3), []
+            sides.append(repr((call(x, torch.tensor([0, last]), items), x, items)))
+        assert sides[0] == sides[1]

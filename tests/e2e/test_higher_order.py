@@ -974,3 +974,23 @@ def checkpoint_raises(x):
 )
 def test_breaks_around_and_inside(fn, backend):
     assert_captures(fn, rand(4, 3).requires_grad_(), graphs=None, breaks=None, backend=backend)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_warm_function_in_a_checkpoint(backend, caplog):
+    """A checkpoint stops what it recomputes by an exception, which is no failure of the graph."""
+
+    def program(a, b):
+        return (a * b).sin() * b
+
+    compiled = graphwright.compile(program, backend=backend)
+    a, b = torch.rand(3, requires_grad=True), torch.rand(3, requires_grad=True)
+    compiled(a, b)
+    compiled(a, b)
+    found = []
+    for call in (program, compiled):
+        a.grad = b.grad = None
+        checkpoint(call, a, b, use_reentrant=False).sum().backward()
+        found.append((a.grad.clone(), b.grad.clone()))
+    torch.testing.assert_close(found[0], found[1])
+    assert "raised" not in caplog.text

@@ -106,3 +106,16 @@ def test_a_graph_of_gradients_is_freed():
         assert [reference() for reference in gone] == [None, None]
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_hooks_get_gradients(backend):
+    """Eager does not call the hook of what is not asked for; compiled, it is given zeros, and never `None`."""
+    model = Heads()
+    seen = {"left": [], "right": []}
+    model.left.weight.register_hook(lambda gradient: seen["left"].append(gradient.sum().item()))
+    model.right.weight.register_hook(lambda gradient: seen["right"].append(gradient.sum().item()))
+    for call in (model, graphwright.compile(model, backend=backend)):
+        call(torch.ones(2, 3))[0].sum().backward()
+    assert seen["left"][1] == pytest.approx(seen["left"][0])
+    assert seen["right"] == ([] if backend == "eager" else [0.0])

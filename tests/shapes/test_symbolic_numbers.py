@@ -212,6 +212,24 @@ def test_a_float_that_varies_compiles_twice(backend):
 # ---------------------------------------------------------------- known only to the graph
 
 
+def in_several_steps(x, s):
+    """What the rules of real numbers would simplify, and floats do not."""
+    return x * ((s + 1e16) - 1e16), x * (1 - (1 - s)), x * (s - s), x * (s * 0.0)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("fn", [in_several_steps, lambda x, s: (x * s, x / s, x.mul_(s))])
+def test_floats_keep_their_precision(fn, dtype, backend):
+    def calls():
+        return [(torch.ones(2, dtype=dtype), s) for s in (0.7, 0.3, 1.1, 3e-17, float("inf"), -2.5)]
+
+    compiled = graphwright.compile(fn, backend=backend)
+    for (x, s), (y, _) in zip(calls(), calls(), strict=True):
+        for got, want in zip(compiled(x, s), fn(y, s), strict=True):
+            assert torch.equal(got.nan_to_num(nan=77.0), want.nan_to_num(nan=77.0)), s
+
+
 def values_of_constants(x, s):
     """Tensors whose values capture knows, computed with numbers that it does not."""
     two = torch.tensor(2)
@@ -254,6 +272,14 @@ def test_a_tensor_made_of_numbers_compiles_twice(kind):
     for n in (2, 3, 4, 5, 6):
         assert fn(torch.ones(2), kind(n)).tolist() == [n, 1]
     assert len(graphs) == 2
+
+
+def test_a_tensor_made_of_numbers_is_no_view():
+    compiled = graphwright.compile(lambda n: (torch.tensor(n), torch.tensor([n]), torch.tensor([[n, 1]])), dynamic=True)
+    for n in (3, 4):
+        for made in compiled(n):
+            assert not made._is_view()
+            assert made.detach_().tolist() in (n, [n], [[n, 1]])
 
 
 def item_in_arithmetic(x):

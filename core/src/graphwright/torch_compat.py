@@ -24,6 +24,7 @@ import torch._utils
 import torch.compiler
 import torch.fx.graph_module as torch_graph_module
 import torch.overrides
+import torch.utils.checkpoint
 from torch._dispatch.python import enable_python_dispatcher as python_decompositions
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._guards import GuardSource, TracingContext, tracing
@@ -57,6 +58,8 @@ from torch.utils import _device, _python_dispatch
 from torch.utils._sympy import functions as sympy_functions
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges
+
+from graphwright_plugins.errors import SymbolicFloatsRefused
 
 __all__ = [
     "DATA_DEPENDENT_ERRORS",
@@ -127,6 +130,14 @@ _MAX_CACHED_FAKE_RESULTS = 2048
 
 set_grad_enabled = torch._C._set_grad_enabled
 """The setter behind `torch.no_grad` and `torch.set_grad_enabled`; a function of one bool, as graphs hold it."""
+
+
+# ---------------------------------------------------------------- checkpoints
+
+
+def is_signal(error: BaseException) -> bool:
+    """Whether torch raised an exception to stop code that it runs again, and not because anything failed."""
+    return isinstance(error, torch.utils.checkpoint._StopRecomputationError)
 
 
 # ---------------------------------------------------------------- graph modules
@@ -360,9 +371,18 @@ check_condition = torch._check
 """Raises unless a condition holds; of a symbolic one, it is taken to hold."""
 
 
+def forget_arithmetic(mode: FakeTensorMode) -> None:
+    """Empty torch's caches of symbolic arithmetic, which hold the shape environments of some hundred captures."""
+    if has_symbols(mode):
+        for method in vars(ShapeEnv).values():
+            clear = getattr(method, "cache_clear", None)
+            if clear is not None:
+                clear()
+
+
 def refuses_symbolic_floats(error: BaseException | None) -> bool:
     """Whether torch's compilers gave up because a graph does with a symbolic float what they cannot do on tensors."""
-    return type(error).__name__ == "TensorifyScalarRestartAnalysis"
+    return isinstance(error, SymbolicFloatsRefused) or type(error).__name__ == "TensorifyScalarRestartAnalysis"
 
 
 def is_unbacked(number: Any) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,6 +36,7 @@ from torch.fx.experimental.symbolic_shapes import (
 from torch.fx.graph import _BoxedCodeGen
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._sympy.printers import PythonPrinter
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 __all__ = [
     "ATTENTION_KERNELS",
@@ -109,6 +111,8 @@ DATA_DEPENDENT_ERRORS: tuple[type[BaseException], ...] = (
 """What fake tensors raise when an operation needs the values they do not have."""
 _RESTARTS = frozenset({"RestartAnalysis", "TensorifyScalarRestartAnalysis"})
 _PLAUSIBLE_SIZE: Final = 4
+_TENSORS_OF_FLOATS: Final = "TENSORIFY_PYTHON_SCALARS"
+"""The environment variable that torch asks for this."""
 TORCH_VERSION: Final = str(torch.__version__)
 """The version of the torch that is installed."""
 
@@ -465,3 +469,35 @@ def no_tracing_context() -> Iterator[None]:
     """Run outside of the present tracing context."""
     with tracing(None):
         yield
+
+
+def has_hooks(tensor: torch.Tensor) -> bool:
+    """Whether something is called with the gradient of a tensor."""
+    return bool(tensor._backward_hooks or getattr(tensor, "_post_accumulate_grad_hooks", None))
+
+
+def is_transformed(tensor: torch.Tensor) -> bool:
+    """Whether a tensor stands for others, in a running function transform (`vmap`, `grad`)."""
+    return bool(torch._C._functorch.is_functorch_wrapped_tensor(tensor))
+
+
+def has_float_symbols(number: torch.SymFloat) -> bool:
+    """Whether a symbolic float depends on a float from outside, and not on sizes alone."""
+    return any(symbol_is_type(symbol, SymT.FLOAT) for symbol in number.node.expr.free_symbols)
+
+
+@contextlib.contextmanager
+def floats_kept() -> Iterator[None]:
+    """Have AOTAutograd leave floats that vary as they are, where it would make tensors of single precision of them.
+
+    The setting is the process's: whoever enters holds the lock for compiling.
+    """
+    before = os.environ.get(_TENSORS_OF_FLOATS)
+    os.environ[_TENSORS_OF_FLOATS] = "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_TENSORS_OF_FLOATS]
+        else:
+            os.environ[_TENSORS_OF_FLOATS] = before

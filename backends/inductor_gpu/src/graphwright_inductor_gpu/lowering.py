@@ -18,6 +18,7 @@ from graphwright_plugins import (
 )
 from graphwright_plugins.aot.gradient_paths import gradient_paths
 from graphwright_plugins.artifacts.size_assumptions import has_hidden_sizes
+from graphwright_plugins.graphs.float_arithmetic import rearranges_floats
 from graphwright_plugins.graphs.unused_results import with_unused_results
 from graphwright_plugins.torch_compat import DATA_DEPENDENT_ERRORS, as_fake, graph_caches_off, saved_tensors_kept
 
@@ -57,6 +58,8 @@ def _compile(
     graph: fx.GraphModule, inputs: Sequence[Any], fake_mode: FakeTensorMode, options: InductorOptions
 ) -> tuple[CompiledGraph, tuple[int, ...]]:
     """The kernels, and which of the inputs are floats that these take in tensors."""
+    if rearranges_floats(graph):
+        return _compile_held(fix_floats(graph, inputs), options), ()
     held = hold_floats(graph, inputs, fake_mode)
     if not held.places:
         return _compile_held(held, options), ()

@@ -23,31 +23,30 @@ from graphwright.variables.constant import ConstantVariable
 from graphwright.variables.function import UserFunctionVariable
 from graphwright.variables.misc import PythonModuleVariable
 
+_APPLY: Final = vars(torch.autograd.Function)["apply"].__func__
 _METHODS: Final = ("forward", "setup_context", "backward", "vjp", "jvp")
+_PURE_MODULES: Final = frozenset(
+    {"torch", "math", "cmath", "operator", "functools", "itertools", "collections", "numbers", "typing", "dataclasses"}
+)
+"""Modules whose functions only compute, and do not change; `random`, `os` or `warnings` do more."""
+_OF_CONTEXT: Final = {
+    "mark_dirty": "says that it writes to an argument, which AOTAutograd replays without gradients",
+    "manual_seed": "seeds random numbers",
+    "seed": "seeds random numbers",
+}
 # fmt: off
 _PURE_BUILTINS: Final = frozenset(
     {
-        "abs", "all", "any", "bool", "dict", "divmod", "enumerate", "filter", "float", "frozenset", "getattr",
-        "hasattr", "int", "isinstance", "issubclass", "len", "list", "map", "max", "min", "pow", "range", "reversed",
-        "round", "set", "slice", "sorted", "str", "sum", "tuple", "type", "zip", "AssertionError",
-        "NotImplementedError",
+        "abs", "all", "any", "bool", "dict", "divmod", "enumerate", "filter", "float", "frozenset", "int",
+        "isinstance", "issubclass", "len", "list", "map", "max", "min", "pow", "range", "reversed", "round", "set",
+        "slice", "sorted", "str", "sum", "tuple", "type", "zip", "AssertionError", "NotImplementedError",
         "RuntimeError", "TypeError", "ValueError", "NotImplemented", "Ellipsis",
     }
 )
-# fmt: on
 _IMMUTABLE: Final = (
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    bool,
-    type(None),
-    torch.dtype,
-    torch.device,
-    torch.layout,
-    torch.memory_format,
-)  # fmt: skip
+    int, float, complex, str, bytes, bool, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format,
+)
+# fmt: on
 
 
 class AutogradFunctionCall:
@@ -75,10 +74,10 @@ class AutogradFunctionCall:
         return function
 
     def __call__(self, *args: Any) -> Any:
-        return self.function.apply(*args)
+        return _APPLY(self.function, *args)  # which is what is called: the class may have an `apply` of its own
 
 
-@handles(vars(torch.autograd.Function)["apply"].__func__)
+@handles(_APPLY)
 def apply_autograd_function(tx: Tx, args: list[VariableTracker], kwargs: Kwargs) -> VariableTracker:
     """`SomeFunction.apply(*args)`."""
     function = args[0].as_python_constant()
@@ -87,8 +86,10 @@ def apply_autograd_function(tx: Tx, args: list[VariableTracker], kwargs: Kwargs)
         method = args[0].getattr(tx, name).realize()
         if isinstance(method, UserFunctionVariable):
             reason = reading.why_impure(method, context=True)
-            if reason is not None:
-                tx.graph_break(gb.UNKNOWN_CALL, f"autograd function {function.__name__}, whose {name} {reason}")
+        else:
+            reason = f"is a {method.type_name()}"
+        if reason is not None:
+            tx.graph_break(gb.UNKNOWN_CALL, f"autograd function {function.__name__}, whose {name} {reason}")
     return tx.capture.output.call_op(tx, "call_function", AutogradFunctionCall(function), args[1:], kwargs)
 
 
@@ -109,39 +110,61 @@ class _Reading:
         if function.code in self._seen:
             return None
         self._seen.add(function.code)
-        if is_trusted_module(
-            function.fn.__globals__.get("__name__")
-        ):  # torch's own decorators, around functions of the program
+        if is_trusted_module(function.fn.__globals__.get("__name__")):  # a decorator, around functions of the program
             held = [function.free_variable(self._tx, name) for name in function.code.co_freevars]
             inner = [self.why_impure(f, context=context) for f in held if isinstance(f, UserFunctionVariable)]
             return next(filter(None, inner), None)
+        defaults = (*(function.fn.__defaults__ or ()), *(function.fn.__kwdefaults__ or {}).values())
+        if not all(isinstance(default, _IMMUTABLE) for default in defaults):
+            return "has a default that may change"
         first = function.code.co_varnames[0] if context and function.code.co_argcount else None
         return next(filter(None, self._effects(function, function.code, first)), None)
 
     def _effects(self, function: UserFunctionVariable, code: types.CodeType, first: str | None) -> Iterator[str | None]:
         before: dis.Instruction | None = None
         for inst in dis.get_instructions(code):
-            opname, name = inst.opname, str(inst.argval)
-            if opname == "LOAD_GLOBAL":
-                yield self._why_global(function, name)
-            elif opname in ("LOAD_DEREF", "LOAD_CLASSDEREF") and name in function.code.co_freevars:
-                value = function.free_variable(self._tx, name)
-                yield self._why_value(value, f"variable {name!r} of an enclosing function")
-            elif opname in ("STORE_DEREF", "DELETE_DEREF") and name in function.code.co_freevars:
-                yield f"writes to {name!r} of an enclosing function"
-            elif opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
-                yield f"writes to the global {name!r}"
-            elif opname in ("STORE_ATTR", "DELETE_ATTR"):
-                on_context = before is not None and before.opname == "LOAD_FAST" and before.argval == first
-                yield None if on_context else f"sets the attribute {name!r} of something"
-            elif opname == "IMPORT_NAME":
-                yield None if is_trusted_module(name) else f"imports {name}"
-            elif opname in ("LOAD_NAME", "LOAD_BUILD_CLASS", "YIELD_VALUE", "SEND"):
-                yield "is more than a function that computes"
+            yield self._why_read(function, inst)
+            yield self._why_written(function, inst, before, first)
+            if inst.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+                yield _why_attribute(str(inst.argval))
+                if before is not None and before.opname == "LOAD_GLOBAL":
+                    yield self._why_attribute_of_global(function, str(before.argval))
             before = inst
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
                 yield from self._effects(function, constant, None)
+
+    def _why_read(self, function: UserFunctionVariable, inst: dis.Instruction) -> str | None:
+        opname, name = inst.opname, str(inst.argval)
+        if opname == "LOAD_GLOBAL":
+            return self._why_global(function, name)
+        if opname in ("LOAD_DEREF", "LOAD_CLASSDEREF") and name in function.code.co_freevars:
+            return self._why_value(
+                function.free_variable(self._tx, name), f"variable {name!r} of an enclosing function"
+            )
+        if opname == "IMPORT_NAME" and not _is_pure_module(name):
+            return f"imports {name}"
+        if opname in ("LOAD_NAME", "LOAD_BUILD_CLASS", "YIELD_VALUE", "SEND"):
+            return "is more than a function that computes"
+        return None
+
+    def _why_written(
+        self, function: UserFunctionVariable, inst: dis.Instruction, before: dis.Instruction | None, first: str | None
+    ) -> str | None:
+        opname, name = inst.opname, str(inst.argval)
+        if opname in ("STORE_DEREF", "DELETE_DEREF") and name in function.code.co_freevars:
+            return f"writes to {name!r} of an enclosing function"
+        if opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+            return f"writes to the global {name!r}"
+        on_context = before is not None and before.opname == "LOAD_FAST" and before.argval == first
+        if opname in ("STORE_ATTR", "DELETE_ATTR") and not on_context:
+            return f"sets the attribute {name!r} of something"
+        return None
+
+    def _why_attribute_of_global(self, function: UserFunctionVariable, name: str) -> str | None:
+        held = function.globals_variable(self._tx).lookup(self._tx, ConstantVariable(name))
+        is_function = held is not None and isinstance(held.realize(), UserFunctionVariable)
+        return f"reads an attribute of {name}()" if is_function else None
 
     def _why_global(self, function: UserFunctionVariable, name: str) -> str | None:
         held = function.globals_variable(self._tx).lookup(self._tx, ConstantVariable(name))
@@ -153,10 +176,18 @@ class _Reading:
         if isinstance(value, UserFunctionVariable):
             return self.why_impure(value)
         if isinstance(value, PythonModuleVariable):
-            trusted = is_trusted_module(value.module.__name__)
+            pure = _is_pure_module(value.module.__name__)
         elif value.is_python_constant():
             known = value.as_python_constant()  # which is guarded
-            trusted = isinstance(known, _IMMUTABLE) or is_trusted_module(getattr(known, "__module__", None))
+            pure = isinstance(known, _IMMUTABLE) or _is_pure_module(getattr(known, "__module__", None))
         else:
-            trusted = False
-        return None if trusted else f"reads the {what}, whose changes capture would not see"
+            pure = False
+        return None if pure else f"reads the {what}, whose changes capture would not see"
+
+
+def _is_pure_module(name: object) -> bool:
+    return isinstance(name, str) and name.partition(".")[0] in _PURE_MODULES
+
+
+def _why_attribute(name: str) -> str | None:
+    return f"reads {name!r}" if name.startswith("_") else _OF_CONTEXT.get(name)

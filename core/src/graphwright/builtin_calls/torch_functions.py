@@ -122,8 +122,11 @@ def _from_scalars(
     if place is None or torch.get_default_device() != torch.device("cpu"):
         place = place or torch.get_default_device()
     into: Kwargs = {"dtype": tx.wrap(target), "device": tx.wrap(torch.device(place))}
-    stacked = _call(tx, torch.stack, [ListVariable([_scalar(tx, leaf, into) for leaf in leaves])])
-    result = stacked.call_method(tx, "reshape", [TupleVariable([tx.wrap(n) for n in shape])], {})
+    scalars = [_scalar(tx, leaf, into) for leaf in leaves]
+    result = _call(tx, torch.stack, [ListVariable(scalars)]) if shape else scalars[0]
+    if len(shape) > 1:  # and no view, as the constructor gives none
+        result = result.call_method(tx, "reshape", [TupleVariable([tx.wrap(n) for n in shape])], {})
+        result = result.call_method(tx, "clone", [], {})
     if requires_grad is not None and requires_grad.as_python_constant():
         return result.call_method(tx, "requires_grad_", [], {})
     return result

@@ -46,6 +46,8 @@ def convert_frame(function: FunctionType, args: tuple[object, ...], key: CacheKe
         Unsupported: under `fullgraph=True`, where the frame cannot be captured whole.
         BackendCompilerFailed: the backend raised.
     """
+    if sys.is_finalizing():  # nothing can be imported any more, and the backend may be gone
+        return None
     with advised_by(key.backend):
         return _convert(function, args, key)
 
@@ -59,7 +61,7 @@ def _convert(function: FunctionType, args: tuple[object, ...], key: CacheKey) ->
         if code in EXPECTED_CODE:
             _site_of(code).tell(events.FrameSkipped, function=code.co_qualname, reason=str(reason))
         return _native.SKIP
-    if sys.is_finalizing() or not is_worth_capturing(function, args):  # nothing can be imported any more
+    if not is_worth_capturing(function, args):
         return None
     site, history = _site_of(code), history_of(code, key)
     intercepted = why_operations_are_intercepted()

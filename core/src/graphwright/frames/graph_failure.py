@@ -18,6 +18,7 @@ from graphwright.bytecode import CodeBuilder, Label, decode
 from graphwright.codegen import EXTRAS, INPUTS
 from graphwright.exc import CodeLocation, GraphwrightError
 from graphwright.frames.failure_traceback import show_user_lines
+from graphwright.torch_compat import is_signal
 from graphwright_plugins import PluginError
 
 
@@ -91,10 +92,11 @@ def made_cells(code: CodeType) -> tuple[str, ...]:
 def _report(facts: dict[str, Any], may_fall_back: bool, error: BaseException) -> bool:
     """Emit the event of a failure; say whether the call is to run in eager.
 
-    What is no `Exception` (an interrupt, an exit) asks to leave, and an error of ours says what went wrong already. An
-    error of the plugin contract is the backend's for certain: then what the user asked for in that case is done.
+    What is no `Exception` (an interrupt, an exit) asks to leave, as a checkpoint does that has recomputed enough, and
+    an error of ours says what went wrong already. An error of the plugin contract is the backend's for certain: then
+    what the user asked for in that case is done.
     """
-    if not isinstance(error, Exception) or isinstance(error, GraphwrightError):
+    if not isinstance(error, Exception) or isinstance(error, GraphwrightError) or is_signal(error):
         return False
     if isinstance(error, PluginError) and not may_fall_back:
         facts = {**facts, "loses_effects": facts["loses_effects"] or facts["runs_in_eager"], "runs_in_eager": False}

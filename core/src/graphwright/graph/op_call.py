@@ -142,14 +142,14 @@ def _check_failing(output: OutputGraph, tx: Tx, what: str, args: Sequence[Any]) 
         tx.graph_break(gb.DATA_DEPENDENT_VALUE, f"{what} in a try statement: whether it fails depends on values")
     capture = tx.capture
     # What fails for kinds fails each time; for values, hardly ever, and whole models run in a `finally` of wrappers.
-    in_finally = by_kinds and tx.is_in_finally()
-    loses_effects = in_finally or not (capture.effects.is_empty() or tx.is_in_cleanup())
+    goes_on = (by_kinds and tx.is_in_finally()) or tx.may_be_swallowed()
+    loses_effects = goes_on or not (capture.effects.is_empty() or tx.is_in_cleanup())
     if capture.is_whole or not loses_effects:
         return
     if not output.is_repeatable():
         detail = f"{what} may fail for its tensors' values, when tensors and Python objects have been changed"
         tx.graph_break(gb.DATA_DEPENDENT_VALUE, detail)
-    output.must_stay_repeatable |= in_finally
+    output.must_stay_repeatable |= goes_on
 
 
 def _check_written(output: OutputGraph, tx: Tx, what: str, written: Sequence[torch.Tensor]) -> None:

@@ -35,6 +35,7 @@ from graphwright.torch_compat import (
     bind_fresh_symbols,
     count_of_assumptions,
     expression_of,
+    forget_arithmetic,
     is_functorch_wrapped,
     outside_transforms,
     set_grad_enabled,
@@ -101,6 +102,7 @@ class OutputGraph:
         self._input_of_tensor.clear()
         self._input_of_fake.clear()
         self._variables.clear()
+        forget_arithmetic(self.fakes.mode)
 
     # ---------------------------------------------------------------- inputs
 

@@ -28,6 +28,7 @@ from graphwright.symbolic.frame_state import (
 )
 from graphwright.symbolic.generator import root_steps
 from graphwright.symbolic.inline import enough_recursion, inline_call
+from graphwright.trust import is_trusted_class
 from graphwright.variables.base import Args, Capture, Kwargs, VariableTracker
 from graphwright.variables.cell import CellVariable
 from graphwright.variables.constant import ConstantVariable
@@ -329,6 +330,11 @@ class Translator:
     def is_in_finally(self) -> bool:
         """Whether an exception raised here would run a `finally` clause, and go on."""
         return any(has_finally_clause(frame.decoded, frame.current.index) for frame in self._frames_outwards())
+
+    def may_be_swallowed(self) -> bool:
+        """Whether a context manager of the program's may end an exception raised here."""
+        blocks = (block for frame in self._frames_outwards() for block in frame.with_blocks())
+        return any(not is_trusted_class(block.manager.realize().python_type()) for block in blocks)
 
     def _frames_outwards(self) -> Iterator[Translator]:
         frame: Translator | None = self

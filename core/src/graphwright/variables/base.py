@@ -107,6 +107,9 @@ class Tx(Protocol):
     def is_in_cleanup(self) -> bool:
         """Whether an exception raised here would meet any handler: of a `with`, a `finally` or an `except`."""
 
+    def may_be_swallowed(self) -> bool:
+        """Whether a context manager of the traced program's may end an exception raised here."""
+
     def is_in_finally(self) -> bool:
         """Whether an exception raised here would run a `finally` clause of the traced program, and go on."""
 

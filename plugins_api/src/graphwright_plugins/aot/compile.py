@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeAlias
 
 from torch import fx
 
-from graphwright_plugins.errors import LeftToEager
+from graphwright_plugins.errors import LeftToEager, SymbolicFloatsRefused
+from graphwright_plugins.graphs.float_arithmetic import rearranges_floats
 from graphwright_plugins.graphs.unused_results import first_results, with_unused_results
 from graphwright_plugins.protocol import CompiledGraph, GraphCompiler
 from graphwright_plugins.signature import GraphKind, attached_signature, derived_signature
@@ -22,6 +23,7 @@ from graphwright_plugins.torch_compat import (
     asks_for_another_try,
     core_aten_decompositions,
     fake_mode_of,
+    floats_kept,
     is_boxed,
     mark_boxed,
     new_fake_mode,
@@ -72,6 +74,7 @@ def aot_compile(
     Raises:
         ValueError: An unknown name for `partition`.
         LeftToEager: AOTAutograd can't do this graph as eager does.
+        SymbolicFloatsRefused: Nor can it while floats vary; the framework captures anew with them fixed.
     """
     partition_function = _partition_function(partition)
     with compile_context(example_inputs) as fake_mode:
@@ -85,7 +88,9 @@ def aot_compile(
                 raise _left_to_eager(reason)
             paths = gradient_paths(graph, inputs, fake_mode)
             complete, count = with_unused_results(graph, inputs, fake_mode)
-            with saved_tensors_kept():
+            if rearranges_floats(graph):
+                raise SymbolicFloatsRefused("the graph computes with floats that vary, in several steps")
+            with saved_tensors_kept(), floats_kept():
                 compiled: CompiledGraph = aot_module_simplified(
                     complete,
                     inputs,
@@ -129,7 +134,7 @@ def _limits_told(compilers: _Compilers) -> Iterator[None]:
     """Have what AOTAutograd raises leave the graph to eager: it ran on fakes before, so nothing is wrong with it."""
     try:
         yield
-    except LeftToEager:
+    except (LeftToEager, SymbolicFloatsRefused):
         raise
     except Exception as error:
         if compilers.error is not None or isinstance(error, DATA_DEPENDENT_ERRORS) or asks_for_another_try(error):

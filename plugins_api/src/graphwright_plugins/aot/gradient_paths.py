@@ -18,7 +18,7 @@ from torch import fx
 from graphwright_plugins.graphs.gradient_edges import Edge, edges_of
 from graphwright_plugins.graphs.trial_run import TrialRun
 from graphwright_plugins.protocol import CompiledGraph
-from graphwright_plugins.torch_compat import FakeTensorMode
+from graphwright_plugins.torch_compat import FakeTensorMode, has_hooks
 
 _BACKWARD = "CompiledFunctionBackward"
 """The class of AOTAutograd's node in the graph of gradients."""
@@ -49,7 +49,7 @@ class GradientPaths:
             if node is not None:
                 if inputs_of_node is None:
                     inputs_of_node = [edges.get(edge) for edge in node.next_functions]
-                node.register_hook(self._hook(inputs_of_node, results_of))
+                node.register_hook(self._hook(_without_hooked(inputs_of_node, inputs), results_of))
             return results
 
         return call
@@ -87,6 +87,12 @@ class GradientPaths:
             )
 
         return drop_zeros
+
+
+def _without_hooked(inputs_of_node: Sequence[int | None], inputs: Sequence[Any]) -> Sequence[int | None]:
+    """The inputs of the node but those with hooks, which would be called with `None`; eager does not call them."""
+    hooked = {i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor) and has_hooks(value)}
+    return [None if index in hooked else index for index in inputs_of_node] if hooked else inputs_of_node
 
 
 def gradient_paths(

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from graphwright_plugins.torch_compat import is_operator
+from graphwright_plugins.torch_compat import is_operator, is_transformed
 
 from .symbols import is_symbolic
 
@@ -33,7 +33,7 @@ def has_value(value: object) -> bool:
 def storages_of(value: Any) -> Iterator[int]:
     """What identifies the memory of the tensors in a value."""
     if isinstance(value, torch.Tensor):
-        if value.layout is torch.strided:
+        if value.layout is torch.strided and not is_transformed(value):  # which has no memory of its own
             yield value.untyped_storage()._cdata
     elif isinstance(value, (tuple, list)):
         for item in value:
