@@ -59,7 +59,7 @@ from torch.utils._sympy import functions as sympy_functions
 from torch.utils._sympy.numbers import int_oo
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from graphwright_plugins.errors import SymbolicFloatsRefused
+from graphwright_plugins.graphs.float_arithmetic import SymbolicFloatsRefused
 
 __all__ = [
     "DATA_DEPENDENT_ERRORS",

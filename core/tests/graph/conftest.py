@@ -70,6 +70,12 @@ class FakeTx:
     def is_in_try(self) -> bool:
         return False
 
+    def is_in_finally(self) -> bool:
+        return False
+
+    def may_be_swallowed(self) -> bool:
+        return False
+
     def is_in_cleanup(self) -> bool:
         return False
 

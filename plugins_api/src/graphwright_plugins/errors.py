@@ -144,7 +144,3 @@ class BackendResourceError(PluginError, RuntimeError):
 
 class NotCacheable(PluginError, ValueError):
     """What was compiled can't be kept on disk, for a reason that is no fault; the message is that reason, a clause."""
-
-
-class SymbolicFloatsRefused(Exception):
-    """A graph does with floats that vary what symbolic arithmetic would change: it is captured anew with fixed ones."""

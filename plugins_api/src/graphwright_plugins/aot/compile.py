@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias
 
 from torch import fx
 
-from graphwright_plugins.errors import LeftToEager, SymbolicFloatsRefused
-from graphwright_plugins.graphs.float_arithmetic import rearranges_floats
+from graphwright_plugins.errors import LeftToEager
+from graphwright_plugins.graphs.float_arithmetic import SymbolicFloatsRefused, rearranges_floats
 from graphwright_plugins.graphs.unused_results import first_results, with_unused_results
 from graphwright_plugins.protocol import CompiledGraph, GraphCompiler
 from graphwright_plugins.signature import GraphKind, attached_signature, derived_signature

@@ -18,6 +18,10 @@ from graphwright_plugins.torch_compat import has_float_symbols
 from .values import node_value
 
 
+class SymbolicFloatsRefused(Exception):
+    """A graph does with floats that vary what symbolic arithmetic would change: it is captured anew with fixed ones."""
+
+
 def rearranges_floats(graph: fx.GraphModule) -> bool:
     """Whether more than one operation lies between an input that is a float and what is done with it.
 
