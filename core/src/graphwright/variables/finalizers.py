@@ -21,7 +21,14 @@ import graphwright._native as _native
 import graphwright.graph_breaks as gb
 from graphwright.variables.base import LazyVariable, Tx, VariableTracker
 
-_LONG_LIVED = (torch.Tensor, torch.nn.Module, type, types.FunctionType, types.ModuleType)
+_LONG_LIVED = (
+    torch.Tensor,
+    torch.nn.Module,
+    type,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.ModuleType,
+)
 """Objects that torch and Python themselves have weak references to, and that a program lets go of for their memory."""
 _DEPTH, _WIDTH = 3, 64
 """How far, and at how many of its items, a container is looked into."""
