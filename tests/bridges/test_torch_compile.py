@@ -58,3 +58,24 @@ def test_every_backend_of_ours_is_offered() -> None:
     }
     offered = {entry.name for entry in importlib.metadata.entry_points(group="torch_dynamo_backends")}
     assert {f"graphwright_{name}" for name in ours} <= offered
+
+
+class SomeLayers(torch.nn.Module):
+    """Makes a module when it is called: a slice of a list of modules is another list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(2, 2) for _ in range(3))
+        self.count = 2
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers[: self.count]:
+            x = layer(x)
+        return x
+
+
+def test_modules_made_after_torch_compile_was_used() -> None:
+    """It puts a function of its own around `nn.Module.__init__`, for good."""
+    torch.compile(SomeLayers(), backend="eager")(torch.ones(1, 2))
+    model, x = SomeLayers(), torch.ones(1, 2)
+    assert torch.equal(graphwright.compile(model, backend="eager", fullgraph=True)(x), model(x))

@@ -482,6 +482,19 @@ def _loaded(module: str, name: str) -> Any:
     return getattr(sys.modules.get(module), name, None)
 
 
+def patched_by_torch_compile(function: FunctionType) -> FunctionType | None:
+    """What a method of `nn.Module` was before torch.compile put its own around it, which notes new modules; else None.
+
+    It does so in any process that used it once, for all modules.
+    """
+    if function.__globals__.get("__name__") != "torch._dynamo.mutation_guard":
+        return None
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        if name in ("init", "setstate") and isinstance(cell.cell_contents, FunctionType):
+            return cell.cell_contents
+    return None
+
+
 def torch_disable_mark(function: FunctionType) -> tuple[str | None, bool] | None:
     """Reason and recursiveness where `torch.compiler.disable` or `torch._dynamo.skip` marked a function, else None."""
     attributes = function.__dict__

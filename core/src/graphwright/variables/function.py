@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import graphwright.graph_breaks as gb
+from graphwright.torch_compat import patched_by_torch_compile
 from graphwright.trust import is_looked_into
 from graphwright.variables.argument_binding import BindingError, Parameters, bind_arguments
 from graphwright.variables.base import Args, Emitter, Kwargs, Tx, VariableTracker, is_the
@@ -134,6 +135,9 @@ class UserFunctionVariable(FunctionVariable):
         later = call_later(tx, self.fn, self, args, kwargs)
         if later is not None:
             return later
+        original = patched_by_torch_compile(self.fn)
+        if original is not None:
+            return tx.call(UserFunctionVariable(original, tx.capture.roots.constant(original)), args, kwargs)
         module = self.fn.__globals__.get("__name__")
         if isinstance(module, str) and not is_looked_into(module):
             kind = gb.PRINTING if module.partition(".")[0] in ("logging", "warnings") else gb.UNKNOWN_CALL
