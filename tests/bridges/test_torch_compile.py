@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+import graphwright
+
 pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")]
 
 
