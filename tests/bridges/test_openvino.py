@@ -70,6 +70,7 @@ class TestCalling(testing.CallingTests):
 class TestNumerics(testing.NumericsTests):
     known_failures: ClassVar[Mapping[str, KnownFailure]] = {
         "test_special[special values]": KnownFailure("never", "its maximum, relu, clamp and exp lose NaN"),
+        "test_dtype[torch.bool]": KnownFailure("never", "of many results of bools, one of int64 comes as bool"),
     }
 
 
@@ -87,6 +88,10 @@ class TestLife(testing.LifeTests):
     def test_called_while_another_compiles(self) -> None:
         """It traces by `make_fx`, which patches torch for all threads; now and then a call meets that."""
         pytest.skip("its tracing is not made for threads")
+
+    def test_threads_call_at_once(self) -> None:
+        """All calls of a graph share one request, kept in module globals; now and then they meet in it."""
+        pytest.skip("its requests are not made for threads")
 
 
 class TestComposition(testing.CompositionTests):

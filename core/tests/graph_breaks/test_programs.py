@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 
 import pytest
-import torch
 
 import graphwright
 from graphwright import graph_breaks as gb
 from graphwright.exc import TorchRuntimeError, Unsupported
 from graphwright.testing import assert_captures
 
+pytestmark = pytest.mark.usefixtures("precision_as_before")
+
 RAISING = {gb.EXCEPTION_ESCAPES.gw_id: ValueError, gb.TORCH_OP_FAILED.gw_id: RuntimeError}
 """Programs that raise, and what: there `explain` returns nothing."""
-
-
-@pytest.fixture(autouse=True)
-def precision_as_before() -> Iterator[None]:
-    """`set_float32_matmul_precision` also sets what was not set before, which only these attributes undo."""
-    switches = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)
-    precision, before = torch.get_float32_matmul_precision(), [switch.fp32_precision for switch in switches]
-    yield
-    torch.set_float32_matmul_precision(precision)
-    for switch, one in zip(switches, before, strict=True):
-        switch.fp32_precision = one
 
 
 @pytest.mark.parametrize("gw_id", gb.CATALOGUE)

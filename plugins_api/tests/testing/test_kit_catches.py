@@ -2,14 +2,13 @@
 
 import collections
 import sys
-from collections.abc import Iterator
 
 import pytest
-import torch
 
 from graphwright_plugins.testing import ConformanceKit, Theme
 
 pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("precision_as_before")
 
 BACKENDS = '''
 import os
@@ -531,17 +530,6 @@ def run_all(pytester: pytest.Pytester, cases: dict[str, list[str]]) -> dict[str,
             case = found[names[report.nodeid.split("::")[1]]]
             case[outcome if report.when == "call" or outcome == "skipped" else f"{outcome} in {report.when}"] += 1
     return found
-
-
-@pytest.fixture(autouse=True)
-def precision_as_before() -> Iterator[None]:
-    """`set_float32_matmul_precision` also sets what was not set before, which only these attributes undo."""
-    switches = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)
-    precision, before = torch.get_float32_matmul_precision(), [switch.fp32_precision for switch in switches]
-    yield
-    torch.set_float32_matmul_precision(precision)
-    for switch, one in zip(switches, before, strict=True):
-        switch.fp32_precision = one
 
 
 def test_wrong_backends_are_caught(pytester: pytest.Pytester) -> None:

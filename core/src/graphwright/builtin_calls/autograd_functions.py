@@ -29,7 +29,7 @@ _PURE_MODULES: Final = frozenset(
     {"torch", "math", "cmath", "operator", "functools", "itertools", "collections", "numbers", "typing", "dataclasses"}
 )
 """Modules whose functions only compute, and do not change; `random`, `os` or `warnings` do more."""
-_OF_CONTEXT: Final = {
+_EFFECTS_BY_NAME: Final = {
     "mark_dirty": "says that it writes to an argument, which AOTAutograd replays without gradients",
     "manual_seed": "seeds random numbers",
     "seed": "seeds random numbers",
@@ -190,4 +190,4 @@ def _is_pure_module(name: object) -> bool:
 
 
 def _why_attribute(name: str) -> str | None:
-    return f"reads {name!r}" if name.startswith("_") else _OF_CONTEXT.get(name)
+    return f"reads {name!r}" if name.startswith("_") else _EFFECTS_BY_NAME.get(name)

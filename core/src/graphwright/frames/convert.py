@@ -59,7 +59,8 @@ def _convert(function: FunctionType, args: tuple[object, ...], key: CacheKey) ->
     reason = why_never_captured(function)
     if reason is not None:
         if code in EXPECTED_CODE:
-            _site_of(code).tell(events.FrameSkipped, function=code.co_qualname, reason=str(reason))
+            site = _site_of(code)
+            site.tell(events.FrameSkipped, function=site.function, reason=str(reason))
         return _native.SKIP
     if not is_worth_capturing(function, args):
         return None

@@ -76,31 +76,34 @@ def aot_compile(
         LeftToEager: AOTAutograd can't do this graph as eager does.
         SymbolicFloatsRefused: Nor can it while floats vary; the framework captures anew with them fixed.
     """
-    partition_function = _partition_function(partition)
+    settings = {
+        "partition_fn": _partition_function(partition),
+        "decompositions": None if decompositions is None else dict(decompositions),
+        "keep_inference_input_mutations": keep_inference_input_mutations,
+    }
     with compile_context(example_inputs) as fake_mode:
         inputs = [as_fake(fake_mode, value) for value in example_inputs]
-        compilers = _Compilers(
-            AotSignatures(attached_signature(graph) or derived_signature(graph, inputs, find_writes=False))
-        )
+        signature = attached_signature(graph) or derived_signature(graph, inputs, find_writes=False)
+        compilers = _Compilers(AotSignatures(signature))
+        settings["fw_compiler"] = compilers.watched(fw_compiler, GraphKind.FORWARD)
+        settings["bw_compiler"] = compilers.watched(bw_compiler or fw_compiler, GraphKind.BACKWARD)
+        settings["inference_compiler"] = compilers.watched(inference_compiler or fw_compiler, GraphKind.INFERENCE)
         with _limits_told(compilers):
-            reason = beyond_aot(graph, inputs, fake_mode)
-            if reason is not None:
-                raise _left_to_eager(reason)
-            paths = gradient_paths(graph, inputs, fake_mode)
-            complete, count = with_unused_results(graph, inputs, fake_mode)
-            if rearranges_floats(graph):
-                raise SymbolicFloatsRefused("the graph computes with floats that vary, in several steps")
-            with saved_tensors_kept(), floats_kept():
-                compiled: CompiledGraph = aot_module_simplified(
-                    complete,
-                    inputs,
-                    fw_compiler=compilers.watched(fw_compiler, GraphKind.FORWARD),
-                    bw_compiler=compilers.watched(bw_compiler or fw_compiler, GraphKind.BACKWARD),
-                    inference_compiler=compilers.watched(inference_compiler or fw_compiler, GraphKind.INFERENCE),
-                    partition_fn=partition_function,
-                    decompositions=None if decompositions is None else dict(decompositions),
-                    keep_inference_input_mutations=keep_inference_input_mutations,
-                )
+            return _compile(graph, inputs, fake_mode, settings)
+
+
+def _compile(
+    graph: fx.GraphModule, inputs: Sequence[Any], fake_mode: FakeTensorMode, settings: Mapping[str, Any]
+) -> CompiledGraph:
+    reason = beyond_aot(graph, inputs, fake_mode)
+    if reason is not None:
+        raise _left_to_eager(reason)
+    if rearranges_floats(graph):
+        raise SymbolicFloatsRefused("the graph computes with floats that vary, in several steps")
+    paths = gradient_paths(graph, inputs, fake_mode)
+    complete, count = with_unused_results(graph, inputs, fake_mode)
+    with saved_tensors_kept(), floats_kept():
+        compiled: CompiledGraph = aot_module_simplified(complete, inputs, **settings)
     if complete is not graph:
         compiled = first_results(compiled, count)
     return compiled if paths is None else paths.around(compiled)

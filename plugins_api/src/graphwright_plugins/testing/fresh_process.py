@@ -15,6 +15,7 @@ _LIFE: Final = """
 import json, sys, threading
 import torch
 from graphwright_plugins import list_backends, load_backend, resolve_backend
+from graphwright_plugins.loading.registry import default_registry
 name, module, options, device = sys.argv[1:]
 infos = {info.name: info for info in list_backends()}
 manifest = infos[name].manifest if name in infos else None
@@ -22,7 +23,7 @@ by_listing = module in sys.modules
 random = torch.get_rng_state()
 threads = threading.active_count()
 settings = (torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_num_threads())
-load_backend(name)
+load_backend(name) if name in default_registry() else resolve_backend(name)  # else it is made for torch.compile
 facts = {
     "listed": name in infos,
     "manifest": None if manifest is None else str(manifest),
@@ -47,11 +48,12 @@ def fresh_process(name: str, options: str, device: str) -> "subprocess.Completed
     """List, load, compile, call and end with the compiled graph still there; done once for all tests that ask.
 
     Args:
-        name: The name of an installed backend.
+        name: The name of an installed backend, of ours or of torch.compile's.
         options: Its options, as JSON.
         device: Where inputs live.
     """
-    module = default_registry().find(name).target.partition(":")[0]
+    registry = default_registry()
+    module = registry.find(name).target.partition(":")[0] if name in registry else ""
     return run_python(_LIFE, name, module, options, device)
 
 
