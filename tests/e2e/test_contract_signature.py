@@ -4,7 +4,16 @@ import pytest
 import torch
 
 import graphwright
-from graphwright_plugins import GraphKind, InputKind, SymbolicNumber, aot_compile, signature_of
+from graphwright_plugins import (
+    Capabilities,
+    GraphForm,
+    GraphKind,
+    InputKind,
+    SymbolicNumber,
+    Unsupported,
+    aot_compile,
+    signature_of,
+)
 
 GLOBAL = torch.ones(3)
 
@@ -142,3 +151,93 @@ def test_graphs_of_aot_inherit_what_capture_knows():
     }
     assert gradients == {"layers.0.weight", "layers.0.bias", "layers.1.weight", "layers.1.bias"}
     assert any(entry.static_address and entry.saved_output is not None for entry in backward)
+
+
+class Cutting:
+    """A backend without `sin` and `cos`, which notes the signatures of the parts that it gets."""
+
+    name = "cutting"
+    capabilities = Capabilities()
+
+    def __init__(self, form=None):
+        self.signatures = []
+        if form is not None:
+            self.graph_form = lambda options: form
+
+    def supports(self, node, options):
+        return Unsupported("no such unit") if any(name in str(node.target) for name in ("sin", "cos")) else None
+
+    def compile(self, graph, example_inputs, options):
+        self.signatures.append(signature_of(graph))
+        return graph.forward
+
+
+class Cut(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3))
+        self.register_buffer("seen", torch.zeros(3))
+
+    def forward(self, x):
+        first = x * self.weight
+        self.seen.add_(1)
+        middle = torch.sin(first)
+        return middle + self.seen, middle.shape[0] * middle, first
+
+
+def cut_signatures(form=None, *, train=False, **how):
+    backend = Cutting(form)
+    results = graphwright.compile(Cut(), backend=backend, **how)(torch.ones(4, 3))
+    if train:
+        torch.stack([result.sum() for result in results]).sum().backward()
+    return backend.signatures
+
+
+def test_parts_of_a_cut_graph_know_what_the_whole_knows():
+    before, after = cut_signatures()
+    assert before.part_of is after.part_of
+    assert before.kind is GraphKind.CAPTURED
+    assert before.extent.is_whole
+    assert {e.source: (e.kind, e.target, e.static_address, e.mutated) for e in before} == {
+        "L['x']": (InputKind.USER_INPUT, "", False, False),
+        "L['self'].weight": (InputKind.PARAMETER, "weight", True, False),
+        "L['self'].seen": (InputKind.BUFFER, "seen", True, True),
+    }
+    by_kind = {entry.kind: entry for entry in after}
+    assert set(by_kind) == {InputKind.INTERMEDIATE, InputKind.BUFFER}
+    assert by_kind[InputKind.BUFFER].source == "L['self'].seen"
+    assert not by_kind[InputKind.BUFFER].mutated  # by this part
+    assert by_kind[InputKind.INTERMEDIATE].source == ""
+    whole = before.part_of
+    for part in (before, after):
+        for entry in part:
+            if entry.original is not None:
+                assert whole.inputs[entry.original].source == entry.source
+    assert sorted(o.original for part in (before, after) for o in part.outputs if o.original is not None) == [0, 1, 2]
+
+
+def test_parts_of_dynamic_graphs_have_symbols():
+    before, after = cut_signatures(dynamic=True)
+    (intermediate,) = [entry for entry in after if entry.kind is InputKind.INTERMEDIATE]
+    assert isinstance(intermediate.tensor.shape[0], SymbolicNumber)
+    assert intermediate.tensor.shape[0].symbols == before.inputs[0].tensor.shape[0].symbols
+    assert not any(entry.kind is InputKind.INTERMEDIATE for entry in before)
+
+
+def test_parts_of_a_backward_graph_are_tied_to_it():
+    signatures = cut_signatures(GraphForm(level="aten"), train=True)
+    forward = [part for part in signatures if part.kind is GraphKind.FORWARD]
+    backward = [part for part in signatures if part.kind is GraphKind.BACKWARD]
+    assert forward
+    assert backward
+    for part in backward:
+        assert part.part_of.forward is forward[0].part_of
+        for entry in part:
+            if entry.kind is InputKind.SAVED:
+                assert part.part_of.forward.outputs[entry.saved_output].saved
+            if entry.kind is InputKind.TANGENT:
+                assert entry.tangent_of is not None
+    whole = backward[0].part_of
+    gradients = {o.gradient_of for part in backward for o in part.outputs} - {None}
+    assert gradients <= {output.gradient_of for output in whole.outputs}
+    assert gradients

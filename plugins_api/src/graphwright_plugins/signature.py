@@ -1,13 +1,14 @@
 """What is known of a graph's inputs and outputs: where they come from, what they share, what is done to them.
 
 Capture attaches a `GraphSignature` to each graph that a backend gets, and `aot_compile` to the forward, backward and
-inference graphs that it makes of one. `signature_of` reads it, and derives what it can for any other graph.
+inference graphs that it makes of one; the parts of a graph that was cut have theirs too. `signature_of` reads it, and
+derives what it can for any other graph.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -59,6 +60,8 @@ class InputKind(enum.StrEnum):
     """A seed or an offset of a random generator."""
     TOKEN = "token"
     """A token that orders effects."""
+    INTERMEDIATE = "intermediate"
+    """What another part computes, where the framework has cut the graph."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ class InputSignature:
     `mark_static_address`. One compiled graph may serve several modules of a class, and a program may replace a weight:
     whoever relies on the address compares `data_ptr()` and has a way out."""
     original: int | None = None
-    """Which input of the captured graph it is, in a graph that was made of one."""
+    """Which input of the captured graph it is, in a graph that was made of one, or is a part of it."""
     saved_output: int | None = None
     """Which output of the forward graph it is, in a backward graph."""
     tangent_of: int | None = None
@@ -137,7 +140,7 @@ class OutputSignature:
     carries_mutation_of: int | None = None
     """The input whose new value it is: the caller copies it there, as the graph itself does not write."""
     original: int | None = None
-    """Which output of the captured graph it is, in a graph that was made of one."""
+    """Which output of the captured graph it is, in a graph that was made of one, or is a part of it."""
     saved: bool = False
     """Whether a forward graph hands it to its backward graph, and to nobody else."""
     gradient_of: int | None = None
@@ -183,6 +186,8 @@ class GraphSignature:
     """Which part of the program it covers; None where nobody knows."""
     forward: GraphSignature | None = field(default=None, repr=False)
     """The forward graph that a backward graph belongs to."""
+    part_of: GraphSignature | None = field(default=None, repr=False)
+    """The whole graph, where the framework has cut it by what the backend supports, and this is a part."""
 
     def indices(self, *kinds: InputKind) -> tuple[int, ...]:
         """The positions of the inputs of these kinds."""
@@ -227,8 +232,8 @@ def signature_of(graph: fx.GraphModule, example_inputs: Sequence[Any] | None = N
             inputs are.
 
     Returns:
-        The signature that capture or `aot_compile` attached, as long as it fits the graph's inputs and outputs; or one
-        derived from the graph, which knows parameters by their type, and no names of the program's.
+        The signature that capture, `aot_compile` or the partitioner attached, as long as it fits the graph's inputs and
+        outputs; or one derived from the graph, which knows parameters by their type, and no names of the program's.
     """
     return attached_signature(graph) or derived_signature(graph, example_inputs)
 
@@ -306,11 +311,16 @@ def tensor_spec(tensor: torch.Tensor) -> TensorSpec:
 
 def alias_groups(values: Sequence[Any]) -> list[int | None]:
     """For each value a number that those share whose memory is the same; None for one that shares none."""
+    return groups_by_memory([tuple(storages_of(value)) for value in values])
+
+
+def groups_by_memory(memory: Sequence[Collection[int]]) -> list[int | None]:
+    """As `alias_groups`, of the ids of the memory of each value."""
     holders: dict[int, list[int]] = {}
-    for index, value in enumerate(values):
-        for key in storages_of(value):
+    for index, keys in enumerate(memory):
+        for key in keys:
             holders.setdefault(key, []).append(index)
-    groups: list[int | None] = [None] * len(values)
+    groups: list[int | None] = [None] * len(memory)
     shared = [members for members in holders.values() if len(members) > 1]
     for number, members in enumerate(shared):
         for index in members:
@@ -319,14 +329,18 @@ def alias_groups(values: Sequence[Any]) -> list[int | None]:
 
 
 def output_signatures(
-    graph: fx.GraphModule, placeholders: Sequence[fx.Node], values: Sequence[Any]
+    graph: fx.GraphModule,
+    placeholders: Sequence[fx.Node],
+    values: Sequence[Any],
+    results: Mapping[fx.Node, Any] | None = None,
 ) -> tuple[OutputSignature, ...]:
-    """The outputs of a graph, by the values noted on its nodes.
+    """The outputs of a graph.
 
     Args:
         graph: The graph.
         placeholders: Its placeholders.
         values: Their values, as they were when the graph began.
+        results: What the nodes that it returns give; None for the values noted on them.
     """
     of_input = {node: index for index, node in enumerate(placeholders)}
     input_memory: dict[int, int] = {}
@@ -340,7 +354,8 @@ def output_signatures(
         if not isinstance(result, fx.Node):
             found.append(OutputSignature(is_none=result is None, number=result if has_value(result) else None))
             continue
-        value = values[of_input[result]] if result in of_input else node_value(result)
+        given = node_value(result) if results is None else results[result]
+        value = values[of_input[result]] if result in of_input else given
         keys = list(storages_of(value))
         found.append(
             OutputSignature(

@@ -19,6 +19,7 @@ from graphwright_plugins.partition.decide import Cut, PartitionPlan, PartitionRe
 from graphwright_plugins.partition.part_runner import compile_parts, pristine
 from graphwright_plugins.protocol import CompiledGraph, GraphCompiler
 from graphwright_plugins.report import PartReport, ReportBuilder, reporting
+from graphwright_plugins.signature import signature_of
 from graphwright_plugins.supports import HasMinimumPart, HasPartitioner, HasSupports, ask, location_of, op_text
 from graphwright_plugins.torch_compat import DATA_DEPENDENT_ERRORS, as_fake, asks_for_another_try
 
@@ -116,7 +117,7 @@ class _Compilation:
             return self._job.fallback.compile(graph, example_inputs)
         with compile_context(example_inputs) as fake_mode:
             inputs = [as_fake(fake_mode, value) for value in example_inputs]
-            compiled = compile_parts(carry_out(graph, cut), inputs, fake_mode, self._part)
+            compiled = compile_parts(carry_out(graph, cut), signature_of(graph, inputs), inputs, fake_mode, self._part)
         self._report.outcome = "parts"
         return compiled
 

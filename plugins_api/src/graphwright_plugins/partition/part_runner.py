@@ -11,9 +11,11 @@ from torch import fx
 from graphwright_plugins.errors import BackendContractError
 from graphwright_plugins.graphs.input_copies import copies_of
 from graphwright_plugins.graphs.unused_results import fresh_inputs
+from graphwright_plugins.signature import GraphSignature
 from graphwright_plugins.torch_compat import FakeTensorMode, as_fake, forget_fresh_symbols
 
 from .cutting import Compile, CutGraph, CutPart, Value
+from .part_signatures import PartSignatures
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,22 +72,27 @@ class RunInParts:
 
 
 def compile_parts(
-    cut: CutGraph, example_inputs: Sequence[Any], fake_mode: FakeTensorMode, compile_part: Compile
+    cut: CutGraph,
+    signature: GraphSignature,
+    example_inputs: Sequence[Any],
+    fake_mode: FakeTensorMode,
+    compile_part: Compile,
 ) -> RunInParts:
     """Compile all parts in order.
 
     Args:
         cut: The graph in parts.
+        signature: The signature of the whole graph.
         example_inputs: Fakes of the mode, numbers or symbolic numbers for the whole graph.
         fake_mode: The mode.
         compile_part: Compiles one of them.
     """
     slots = {value: number for number, value in enumerate(cut.inputs)}
-    run = _FakeRun(cut, example_inputs, fake_mode)
+    run = _FakeRun(cut, signature, example_inputs, fake_mode)
     calls: list[tuple[Callable[..., Sequence[Any]], tuple[int, ...], tuple[int, ...]]] = []
     for part in cut.parts:
         examples = run.examples(part)
-        run.run(part)
+        run.run(part, examples)
         takes = tuple(slots[value] for value in part.inputs)
         gives = tuple(slots.setdefault(value, len(slots)) for value in part.outputs)
         calls.append((compile_part(part, examples), takes, gives))
@@ -102,7 +109,10 @@ def compile_parts(
 class _FakeRun:
     """Carries fakes through the parts, so that each is compiled for what really reaches it."""
 
-    def __init__(self, cut: CutGraph, example_inputs: Sequence[Any], fake_mode: FakeTensorMode) -> None:
+    def __init__(
+        self, cut: CutGraph, signature: GraphSignature, example_inputs: Sequence[Any], fake_mode: FakeTensorMode
+    ) -> None:
+        self._signatures = PartSignatures(cut, signature)
         self._fake_mode = fake_mode
         self._given = dict(zip(cut.inputs, example_inputs, strict=True))
         self._values: dict[Value, Any] = dict(zip(cut.inputs, copies_of(example_inputs, fake_mode), strict=True))
@@ -128,11 +138,12 @@ class _FakeRun:
         [example] = fresh_inputs([self._values[value]], self._fake_mode)
         return example
 
-    def run(self, part: CutPart) -> None:
-        """Run a part on fakes."""
+    def run(self, part: CutPart, examples: Sequence[Any]) -> None:
+        """Run a part on fakes, and give it its signature."""
         inputs = [self._values[value] for value in part.inputs]
         with self._fake_mode:
             results = _OnFakes(part.module, self._fake_mode).run(*inputs)
+        self._signatures.attach(part, examples, inputs, results)
         self._values.update(zip(part.outputs, results, strict=True))
         self._written |= part.writes
 
