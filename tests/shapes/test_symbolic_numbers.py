@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 import graphwright
+from graphwright import events
 from graphwright.likeness import Likeness
 
 SIZES = (2, 3, 4, 5, 6)
@@ -418,3 +419,16 @@ def test_a_static_size_stays_static():
             graphwright.mark_static(x, 0)
             assert torch.equal(compiled(x), doubled(x))
     assert len(found) == 3
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_ints_beyond_64_bits_are_constants(dynamic: bool | None) -> None:
+    def fn(x: torch.Tensor, n: int) -> tuple[Any, ...]:
+        return x + 1, n * 2, n + n > 7, hash(n)
+
+    def calls() -> list[tuple[Any, ...]]:
+        return [(torch.ones(2), n) for n in (3, 5, 9, 2**70, -(2**63), 2**63, 2**62, -(2**62), 2**62 - 1, 11)]
+
+    with events.collected() as found:
+        assert difference(fn, calls, "eager", dynamic=dynamic) is None
+    assert not [event for event in found if isinstance(event, events.InternalErrorCaught)]

@@ -206,8 +206,9 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
         class is changed in place and returned.
 
     Raises:
-        CompileArgumentError: `fn` cannot be called.
+        CompileArgumentError: `fn` cannot be called, or another argument is of the wrong type.
     """
+    markers.check_disable_arguments(recursive, reason)
     if fn is None:
         return functools.partial(disable, recursive=recursive, reason=reason)
     if isinstance(fn, torch.nn.Module):

@@ -43,9 +43,10 @@ def mark_dynamic(
         max: Greatest size that has to be served.
 
     Raises:
-        CompileArgumentError: `tensor` is no tensor, or a dimension no int.
-        CompileValueError: The tensor has no such dimension.
+        CompileArgumentError: `tensor` is no tensor, or a dimension or a limit no int.
+        CompileValueError: The tensor has no such dimension, or no size lies between the limits.
     """
+    _check_limits(min, max)
     for dim in _mark("mark_dynamic", tensor, index, _DYNAMIC):
         ranges = tensor.__dict__.setdefault("_dynamo_dynamic_range", set())
         ranges.add(DimRange(dim, min, max))
@@ -131,6 +132,16 @@ def _mark(caller: str, tensor: torch.Tensor, index: int | Iterable[int], attribu
     tensor.__dict__.setdefault(attribute, set()).update(dims)
     tensor.__dict__["_has_dynamo_dim_marking"] = True
     return dims
+
+
+def _check_limits(least: object, most: object) -> None:
+    for name, limit in (("min", least), ("max", most)):
+        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool)):
+            raise CompileArgumentError(f"graphwright.mark_dynamic: {name} must be an int or None, not {limit!r}")
+        if limit is not None and limit < 0:
+            raise CompileValueError(f"graphwright.mark_dynamic: {name} is {limit}, but no size is negative")
+    if isinstance(least, int) and isinstance(most, int) and least > most:
+        raise CompileValueError(f"graphwright.mark_dynamic: no size is at least {least} and at most {most}")
 
 
 def _check_tensor(caller: str, tensor: object) -> None:

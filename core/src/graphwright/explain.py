@@ -132,13 +132,14 @@ def explain(
         return gm.forward
 
     # A backend made for this call: nothing captured before fits, and nothing captured here is used later.
-    compiled = make_compiler(CompileSpec(keep_graph, dynamic=dynamic)).compile(fn)
+    with events.collected() as at_once:
+        compiled = make_compiler(CompileSpec(keep_graph, dynamic=dynamic)).compile(fn)
 
     def run(*args: Any, **kwargs: Any) -> Explanation:
         plans.clear()
         with events.collected() as found:
             out = compiled(*args, **kwargs)
-        return replace(_explanation(out, found), plans=list(plans))
+        return replace(_explanation(out, [*at_once, *found]), plans=list(plans))
 
     return run
 

@@ -120,8 +120,9 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
         A function that does the same as `fn`, with the mark; a class is changed in place and returned.
 
     Raises:
-        CompileArgumentError: `fn` cannot be called.
+        CompileArgumentError: `fn` cannot be called, or another argument is of the wrong type.
     """
+    check_disable_arguments(recursive, reason)
     if fn is None:
         return functools.partial(disable, recursive=recursive, reason=reason)
     mark = DisableMark(reason or "", recursive, "graphwright.disable")
@@ -138,6 +139,21 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     if not callable(fn):
         raise CompileArgumentError(f"graphwright.disable: fn must be callable, not {fn!r} ({type(fn).__name__})")
     return _disabled_wrapper(fn, mark)
+
+
+def check_disable_arguments(recursive: object, reason: object) -> None:
+    """Refuse what `disable` cannot take.
+
+    Raises:
+        CompileArgumentError: one of them is of the wrong type.
+    """
+    if not isinstance(recursive, bool):
+        raise CompileArgumentError(
+            f"graphwright.disable: recursive must be True or False, not {recursive!r}"
+            + ("; a reason is given as reason=..." if isinstance(recursive, str) else "")
+        )
+    if reason is not None and not isinstance(reason, str):
+        raise CompileArgumentError(f"graphwright.disable: reason must be text or None, not {reason!r}")
 
 
 def _attributes(cls: type) -> set[str]:

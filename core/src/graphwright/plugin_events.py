@@ -118,8 +118,9 @@ _HOOKS: Mapping[type[Event], tuple[str, Callable[[Any], dict[str, Any]]]] = {
 }
 
 
-def _tell_artifact(kind: str, name: str, text: str) -> None:
-    events.emit(events.BackendArtifact(kind=kind, name=name, text=text))
+def _tell_artifact(kind: str, name: str, text: Callable[[], str]) -> None:
+    if events.is_heard(events.BackendArtifact):
+        events.emit(events.BackendArtifact(kind=kind, name=name, text=text()))
 
 
 def _tell_outcome(outcome: CacheOutcome) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from graphwright_plugins import ArtifactSettings, artifact_settings_from_environment
@@ -48,16 +48,17 @@ class Settings:
     """Comma-separated names of event logs to print; see `graphwright.events`."""
 
     def __post_init__(self) -> None:
-        """Refuse limits that cannot be.
+        """Refuse what no setting can be.
 
         Raises:
-            ValueError: a limit is not a positive integer, or a mode of the artifact cache is unknown.
+            ValueError: a value is of the wrong type, a limit is not positive, or a mode of the artifact cache unknown.
         """
+        for field in fields(self):
+            value = getattr(self, field.name)
+            expected = _why_not(type(field.default), value)
+            if expected is not None:
+                raise ValueError(f"graphwright setting {field.name!r} must be {expected}, not {value!r}")
         object.__setattr__(self, "reorderable_logging_functions", frozenset(self.reorderable_logging_functions))
-        for name in ("recompile_limit", "accumulated_recompile_limit", "inline_depth_limit", "instruction_limit"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"graphwright setting {name!r} must be a positive integer, not {value!r}")
         _ = self.artifacts
 
     @property
@@ -65,6 +66,19 @@ class Settings:
         """Whether and where compiled graphs are kept."""
         folder = Path(self.artifact_cache_dir).expanduser() if self.artifact_cache_dir else None
         return ArtifactSettings(self.artifact_cache, folder, self.artifact_cache_size)
+
+
+def _why_not(kind: type, value: object) -> str | None:
+    """What a setting whose default is of this type must be, where the value is not that; else None."""
+    if kind is bool:
+        return None if isinstance(value, bool) else "True or False"
+    if kind is int:
+        is_positive = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        return None if is_positive else "a positive integer"
+    if kind is str:
+        return None if isinstance(value, str) else "text"
+    is_several = isinstance(value, (set, frozenset, list, tuple)) and all(map(callable, value))
+    return None if is_several else "a set of functions"
 
 
 def settings_from_environment() -> Settings:

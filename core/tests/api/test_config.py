@@ -80,6 +80,31 @@ def test_impossible_value_is_refused_and_changes_nothing(value: object) -> None:
     assert config.recompile_limit == 8
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("raise_internal_errors", "no", "True or False"),
+        ("capture_scalar_outputs", None, "True or False"),
+        ("suppress_errors", 1, "True or False"),
+        ("logs", None, "text"),
+        ("artifact_cache_dir", 3, "text"),
+        ("artifact_cache_size", "1 GB", "a positive integer"),
+        ("reorderable_logging_functions", print, "a set of functions"),
+        ("reorderable_logging_functions", ["print"], "a set of functions"),
+    ],
+)
+def test_wrong_types_are_refused_and_change_nothing(name: str, value: object, expected: str) -> None:
+    before = config.current()
+    with pytest.raises(ValueError, match=f"setting '{name}' must be {expected}, not "), config.patch(name, value):
+        pass
+    assert config.current() == before
+
+
+def test_functions_may_be_given_in_any_collection() -> None:
+    with config.patch(reorderable_logging_functions=[print]):
+        assert config.reorderable_logging_functions == {print}
+
+
 def test_listeners_hear_of_changes() -> None:
     heard: list[int] = []
     end = config.on_change(lambda settings: heard.append(settings.recompile_limit))

@@ -86,3 +86,12 @@ def test_graph_break_words() -> None:
     event = GraphBroke(kind=PRINTING, detail="print(x)", location=CodeLocation("f.py", 3, "f", "print(x)"))
     assert (event.gw_id, event.reason) == ("GW0012", "printing, logging or warning: print(x)")
     assert event.remedy == PRINTING.remedy
+
+
+def test_whether_a_kind_is_heard() -> None:
+    stream = EventStream()
+    assert not stream.is_heard(FrameSkipped)
+    stream.subscribe(print, FrameStarted)
+    assert not stream.is_heard(FrameSkipped)
+    stream.subscribe(repr)
+    assert stream.is_heard(FrameSkipped)

@@ -79,3 +79,14 @@ def test_exceptions_go_through() -> None:
 def test_wrong_target_is_refused() -> None:
     with pytest.raises(TypeError, match="must be a function"):
         graphwright.explain(3)
+
+
+def test_what_is_never_captured_is_told() -> None:
+    def generator(x: torch.Tensor) -> Any:
+        yield x + 1
+
+    result = graphwright.explain(generator)(X)
+    assert torch.equal(next(result.out), X + 1)
+    (skipped,) = result.skipped
+    assert "generator" in skipped
+    assert "its body runs in eager" in skipped

@@ -3,7 +3,9 @@ from __future__ import annotations
 import logging
 
 import pytest
+import torch
 
+import graphwright
 from graphwright import config, events, logs
 from graphwright.exc import CodeLocation, CompileValueError
 from graphwright.graph_breaks import PRINTING
@@ -61,6 +63,18 @@ def test_artifacts_go_to_the_log_of_their_kind(capsys: pytest.CaptureFixture[str
     text = capsys.readouterr().err
     assert "KERNEL" in text
     assert "FORWARD" not in text
+
+
+def test_graphs_of_operators_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    weight = torch.ones(2, requires_grad=True)
+    with config.patch(logs="aot_graphs"):
+        graphwright.compile(lambda x: (x * weight).sum(), backend="aot_eager")(torch.ones(2)).backward()
+    text = capsys.readouterr().err
+    forward, backward = text.split("[graphwright aot_graphs] backward graph")
+    assert forward.startswith("[graphwright aot_graphs] forward graph")
+    assert "torch.ops.aten.sum.default" in forward
+    assert "torch.ops.aten.expand.default" in backward
+    assert "[graphwright" not in backward
 
 
 def test_graph_breaks_are_info_once_a_place(caplog: pytest.LogCaptureFixture) -> None:

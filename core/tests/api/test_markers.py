@@ -46,6 +46,29 @@ def test_disable_of_a_generator_function_marks_the_function() -> None:
     assert markers.why_disabled(numbers) is not None
 
 
+@pytest.mark.parametrize("target", [plain, None, torch.nn.Linear(1, 1)])
+def test_disable_checks_its_arguments(target: object) -> None:
+    with pytest.raises(CompileArgumentError, match=r"recursive must be True or False, not 'slow'; .* reason="):
+        graphwright.disable(target, "slow")  # type: ignore[arg-type]
+    with pytest.raises(CompileArgumentError, match="reason must be text or None, not 3"):
+        graphwright.disable(target, reason=3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("limits", "error", "message"),
+    [
+        ({"min": 5, "max": 2}, CompileValueError, "no size is at least 5 and at most 2"),
+        ({"min": -1}, CompileValueError, "min is -1, but no size is negative"),
+        ({"max": "8"}, CompileArgumentError, "max must be an int or None, not '8'"),
+    ],
+)
+def test_limits_of_a_marked_size_are_checked(limits: dict[str, int], error: type[Exception], message: str) -> None:
+    tensor = torch.ones(3)
+    with pytest.raises(error, match=message):
+        graphwright.mark_dynamic(tensor, 0, **limits)
+    assert dim_marks.dynamic_dims(tensor) == frozenset()
+
+
 def test_disable_ends_with_an_exception() -> None:
     with pytest.raises(ZeroDivisionError):
         graphwright.disable(lambda: 1 / 0)()

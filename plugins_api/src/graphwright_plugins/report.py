@@ -254,7 +254,7 @@ def _note_cache(outcome: CacheOutcome) -> None:
         builder.cache.append(outcome)
 
 
-def _note_artifact(kind: str, name: str, _: str) -> None:
+def _note_artifact(kind: str, name: str, _: object) -> None:
     builder = _current.get()
     if builder is not None:
         builder.artifacts.append((kind, name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -77,7 +78,7 @@ def _compile_held(held: HeldFloats, options: InductorOptions) -> CompiledGraph:
         config["fx_graph_cache"] = False  # for the backward graph too, which is compiled later
     try:
         with _caching(held.example_inputs), saved_tensors_kept():
-            return compile_fx(held.graph, held.example_inputs, config, _show_code)
+            return compile_fx(held.graph, held.example_inputs, config, _show_code, _show_graph)
     except DATA_DEPENDENT_ERRORS:
         raise
     except Exception as error:
@@ -101,3 +102,7 @@ def _left_to_eager(reason: str) -> LeftToEager:
 
 def _show_code(name: str, text: str) -> None:
     show_artifact("output_code", name, text)
+
+
+def _show_graph(name: str, graph: fx.GraphModule) -> None:
+    show_artifact("aot_graphs", name, functools.partial(graph.print_readable, print_output=False, include_stride=True))

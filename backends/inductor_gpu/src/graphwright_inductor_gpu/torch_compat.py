@@ -51,6 +51,7 @@ def compile_fx(
     example_inputs: Sequence[Any],
     config: Mapping[str, Any],
     show_code: Callable[[str, str], None],
+    show_graph: Callable[[str, fx.GraphModule], None],
 ) -> Callable[..., Any]:
     """Compile a graph by Inductor.
 
@@ -59,12 +60,14 @@ def compile_fx(
         example_inputs: Fakes, numbers and symbolic ints.
         config: Inductor's settings, for the backward graph too, which may be compiled later.
         show_code: Called for each graph compiled, with what it is and the generated source.
+        show_graph: Called with what it is, and the graph of operators, before that is compiled.
     """
     module = _import_late("torch._inductor.compile_fx")
     inner: Callable[..., Any] = module.compile_fx_inner
 
     def compile_inner(*args: Any, **keywords: Any) -> Any:
         part = "backward graph" if keywords.get("is_backward", False) else "forward graph"
+        show_graph(part, args[0])
         with collecting_output_code(functools.partial(show_code, part)):
             return inner(*args, **keywords)
 

@@ -45,6 +45,7 @@ subscribe = STREAM.subscribe
 unsubscribe = STREAM.unsubscribe
 emit = STREAM.emit
 wants = STREAM.wants
+is_heard = STREAM.is_heard
 counters = STREAM.counters
 compile_times = STREAM.compile_times
 reset_counters = STREAM.reset_counters
@@ -87,6 +88,7 @@ __all__ = [
     "compile_times",
     "counters",
     "emit",
+    "is_heard",
     "reset_counters",
     "shown_stack",
     "source_line",

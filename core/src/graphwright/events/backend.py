@@ -125,7 +125,7 @@ class FrozenWeightsChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendArtifact(Event):
-    """Something a backend made on the way: an AOTAutograd graph, generated source."""
+    """Something a backend made on the way: an AOTAutograd graph, generated source. Emitted if somebody hears it."""
 
     kind: str
     """`"aot_graphs"` or `"output_code"`, the name of the log it goes to."""

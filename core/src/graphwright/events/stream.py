@@ -51,6 +51,10 @@ class EventStream:
         """Whether a subscriber asked for this class of events by name; for events that cost time to make."""
         return any(wanted is not None and kind in wanted for _, wanted in self._subscribers)
 
+    def is_heard(self, kind: type[Event]) -> bool:
+        """Whether a subscriber would be told of an event of this class."""
+        return any(wanted is None or kind in wanted for _, wanted in self._subscribers)
+
     def emit(self, event: Event) -> None:
         """Count an event and tell the subscribers."""
         kind = type(event)

@@ -18,6 +18,9 @@ from graphwright.dim_marks import (
 from graphwright.shapes.seen import SeenShapes
 from graphwright.sources import Source
 
+_LEAST_TOO_LARGE = 2**62
+"""Ints from here on are constants: guards and graphs compute in 64 bits, and a sum of two has to have room there."""
+
 
 class DimKind(enum.Enum):
     """What a dimension is to a capture."""
@@ -99,6 +102,8 @@ class ShapePolicy:
 
         0 and 1 are only where the number has been another: too much depends on them, flags among others.
         """
+        if type(value) is int and abs(value) >= _LEAST_TOO_LARGE:
+            return False
         if type(value) is float and self._seen.floats_are_fixed:
             return False
         if self._automatic:

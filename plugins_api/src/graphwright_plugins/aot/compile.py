@@ -36,6 +36,7 @@ from graphwright_plugins.torch_compat import (
 from .gradient_paths import gradient_paths
 from .limits import beyond_aot
 from .lock import COMPILE_LOCK
+from .showing import show_graph
 from .signatures import AotSignatures
 
 Partition: TypeAlias = Literal["default", "min_cut"] | Callable[..., Any]
@@ -124,6 +125,7 @@ class _Compilers:
             try:
                 with COMPILE_LOCK:  # a backward graph is compiled when it runs, perhaps
                     self.signatures.attach(kind, graph, example_inputs)
+                    show_graph(kind, graph)
                     return compile_boxed(graph, example_inputs)
             except Exception as error:
                 self.error = error
