@@ -53,7 +53,7 @@ PLAIN: tuple[str, ...] = (
     "for $~I in range($I % 4):\n$_", "for $~I in $L[:3]:\n$_", "for $~T in $LT[:3]:\n$_",
     "for $~I in $=L:\n    if len($2) > 6:\n        break\n$_", "for $~S, $~T in $DT.items():\n$_",
     "for $~I, $~T in enumerate($LT[:3]):\n$_", "for $~T in $T[:2]:\n$_", "for $~I in count_to($I % 3):\n$_",
-    "for $~I, $~I in zip($L, $L):\n$_", "for $~S in list($DI):\n$_", "for $~I in sorted($SE)[:3]:\n$_",
+    "for $~I, $~I in zip($L, $L[:3]):\n$_", "for $~S in list($DI):\n$_", "for $~I in sorted($SE)[:3]:\n$_",
     "for $~I in range(3):\n$_\n    if $K:\n        break\nelse:\n$_",
     "for $~I in range(3):\n    if $K:\n        continue\n$_",
     "$~W = 0\nwhile $1 < $I % 4:\n    $1 += 1\n$_", "while True:\n$_\n    break",
