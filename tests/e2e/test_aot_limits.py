@@ -214,12 +214,32 @@ def asks_for_gradients(x, y):
     return z * 2, z, y
 
 
+def adds_to_the_detached_and_returns_it(x, y):
+    seen = y.detach()
+    seen.add_(x.sum())
+    return (seen,)
+
+
+def multiplies_a_detached_view(x, y):
+    seen = y.view(-1).data
+    seen.mul_(x.sum())
+    return seen, y * 2
+
+
+def adds_to_a_detached_result(x, y):
+    z = x * 2
+    seen = z.detach()
+    seen.add_(y.sum())
+    return seen, z
+
+
 PROGRAMS = (
     writes_and_reads_the_other, writes_and_returns_views, writes_through_a_view, writes_without_gradients,
     only_writes_without_gradients, writes_with_and_without_gradients, writes_to_the_detached, writes_to_both,
     writes_nothing_alone, returns_detached, returns_views_only, returns_views_made_without_gradients,
     returns_views_of_a_result_made_without_gradients, writes_to_views_made_without_gradients,
     returns_a_result_and_its_views, splits_and_writes, changes_the_layout, fills_from_the_other, asks_for_gradients,
+    adds_to_the_detached_and_returns_it, multiplies_a_detached_view, adds_to_a_detached_result,
 )  # fmt: skip
 
 # ------------------------------------------------------------------ what becomes of them
@@ -305,6 +325,8 @@ LEFT = (
     (writes_through_a_view, detached_from_the_other, "shares memory"),
     (returns_views_made_without_gradients, leaf, "has no history"),
     (only_writes_without_gradients, view_of_the_computed, "cut it off from its history"),
+    (adds_to_the_detached_and_returns_it, leaf, "has a history of its own"),
+    (multiplies_a_detached_view, leaf, "has a history of its own"),
 )
 KEPT = (
     (writes_and_returns_views, plain),
@@ -312,6 +334,8 @@ KEPT = (
     (returns_views_only, computed_and_its_view),
     (writes_without_gradients, view_of_the_computed),  # a gradient is asked for, so the history is kept
     (only_writes_without_gradients, leaf),
+    (adds_to_the_detached_and_returns_it, plain),
+    (adds_to_a_detached_result, leaf),
 )
 
 

@@ -67,6 +67,11 @@ class Appearance:
         unknown = any(value is None for value in values)
         return unknown and any(view in name_of(node) for node in self._calls for view in _OVERLAPPING_VIEWS)
 
+    def may_detach_and_write(self) -> bool:
+        """Whether the graph takes tensors out of the graph of gradients, and may write to memory."""
+        detaches = any("detach" in name_of(node) or "data" in node.args for node in self._calls)
+        return detaches and any(map(may_write, self._calls))
+
     def may_restride_and_write(self) -> bool:
         """Whether the graph calls `as_strided`, and may write to memory."""
         return any("as_strided" in name_of(node) for node in self._calls) and any(map(may_write, self._calls))

@@ -7,6 +7,8 @@
   view anew, and lets it flow.
 * A graph writes under `no_grad` to an input that has a history, and computes nothing that needs gradients. AOTAutograd
   takes it for inference, and replays the write with gradients on, which cuts the input off from its history.
+* A result is a detached input, written to since with what requires a gradient. AOTAutograd makes it anew as a view of
+  the input, with the input's history or without any.
 * A graph writes to a tensor that has several elements in one place, as `expand` makes them. Eager refuses most of these
   writes; AOTAutograd makes new tensors of them. It also takes an input for all of the memory that there is, while
   `as_strided` reaches what lies between and around its elements.
@@ -59,13 +61,15 @@ def _seen_in_trial(
 ) -> str | None:
     groups = list(_overlapping(graph, example_inputs))
     switches = any("grad" in name_of(node) for node in graph.graph.nodes)
+    detaches = appearance.may_detach_and_write()
     ill_defined = appearance.may_write_where_elements_overlap() or appearance.may_restride_and_write()
-    if not groups and not switches and not ill_defined:
+    if not (groups or switches or detaches or ill_defined):
         return None
     trial = TrialRun(graph, example_inputs, fake_mode)
     return (
         (groups and _shared_and_written(trial, groups))
         or (switches and _history_lost(trial))
+        or (detaches and _history_of_its_own(trial))
         or (ill_defined and _ill_defined_writes(trial))
         or None
     )
@@ -102,6 +106,20 @@ def _without_history(trial: TrialRun) -> str | None:
         lacks_history = isinstance(value, torch.Tensor) and value.requires_grad and value.grad_fn is None
         if lacks_history and not any(value is copy for copy in trial.copies):
             return f"its result {node.name} requires a gradient but has no history, and would get one"
+    return None
+
+
+def _history_of_its_own(trial: TrialRun) -> str | None:
+    for node in trial.results:
+        value = trial.values.get(node)
+        if not isinstance(value, torch.Tensor) or value.grad_fn is None:
+            continue
+        for index, copy in enumerate(trial.copies):
+            if set(storages_of(value)).isdisjoint(storages_of(copy)) or value is copy:
+                continue
+            if value._base is None or value._base is not copy:
+                name = trial.placeholders[index].name
+                return f"its result {node.name} lies in the memory of its input {name} and has a history of its own"
     return None
 
 
