@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from torch import fx
 
+from graphwright_plugins.aot.grad_mode import gradients_on_around
 from graphwright_plugins.artifacts.cache import OwnedBackend
 from graphwright_plugins.compiling.capture_advice import CaptureAdvice, advice_of
 from graphwright_plugins.compiling.closing import note_use
@@ -71,17 +72,20 @@ class ResolvedBackend:
     def compile(self, graph: fx.GraphModule, example_inputs: Sequence[Any]) -> CompiledGraph:
         """Compile one graph, or load it from the artifact store; see `Backend.compile`.
 
-        The graph is brought into the form that the backend wants; see `GraphForm`. One that gradients flow through goes
-        to the fallback, if the backend does inference only. Where the backend has `supports` or `partition`, what it
-        doesn't do runs on the fallback. What the backend raises passes through, unless the fallback is to run then.
-        `graphwright_plugins.collecting` gives the report.
+        The graph is brought into the form that the backend wants; see `GraphForm`. Where gradients are on anywhere in
+        it, they are on at its beginning and end. One that gradients flow through goes to the fallback, if the backend
+        does inference only. Where the backend has `supports` or `partition`, what it doesn't do runs on the fallback.
+        What the backend raises passes through, unless the fallback is to run then. `graphwright_plugins.collecting`
+        gives the report.
 
         Raises:
             BackendContractError: The backend returned something that can't be called.
         """
         note_use(self.backend)
         self.prepare()
-        return FormJob(self._job(), form_of(self.backend, self.options)).compile(graph, example_inputs)
+        with gradients_on_around(graph) as (own, around):
+            compiled = FormJob(self._job(), form_of(self.backend, self.options)).compile(own, example_inputs)
+        return compiled if around is None else around.around(compiled)
 
     def prepare(self) -> None:
         """Let the backend get ready, unless it has already done so for these options; see `HasPrepare`.
@@ -109,7 +113,8 @@ class ResolvedBackend:
             LeftToEager: The graph can't be brought into the form as eager does it.
             UnsupportedGraph: The graph has no such form.
         """
-        return FormJob(self._job(), form_of(self.backend, self.options)).plans(graph, example_inputs)
+        with gradients_on_around(graph) as (own, _):
+            return FormJob(self._job(), form_of(self.backend, self.options)).plans(own, example_inputs)
 
     def _job(self) -> GraphJob:
         owned = OwnedBackend(self.backend, self.options, self.distribution, self.version)

@@ -14,6 +14,7 @@ from torch import fx
 
 from graphwright.exc import NotProxyable
 from graphwright.graph.dead_nodes import remove_dead_nodes
+from graphwright.graph.placeholders import after_placeholder
 from graphwright.torch_compat import storage_of_innermost
 
 
@@ -44,7 +45,7 @@ class _Holder:
         self.last_placeholder: fx.Node | None = None
 
     def placeholder(self, name: str, fake: Any) -> fx.Node:
-        with self.graph.inserting_after(self.last_placeholder):
+        with after_placeholder(self.graph, self.last_placeholder):
             node = self.graph.create_node("placeholder", name, (), {}, name=name)
         node.target = node.name
         node.meta["example_value"] = fake

@@ -22,6 +22,7 @@ from graphwright.graph.graph_inputs import GraphInput, NumberInput, storage_grou
 from graphwright.graph.graph_signature import Frame, graph_signature
 from graphwright.graph.number_nodes import NumberNodes
 from graphwright.graph.op_call import call_op, wrap_result
+from graphwright.graph.placeholders import after_placeholder
 from graphwright.graph_breaks import GraphBreakKind
 from graphwright.shapes.algebra import NotExpressible
 from graphwright.shapes.policy import ShapePolicy
@@ -141,7 +142,7 @@ class OutputGraph:
 
     def _placeholder(self, source: Source, fake: torch.Tensor | torch.SymInt | torch.SymFloat) -> fx.Node:
         name = re.sub(r"[\W_]+", "_", str(source)).lower()
-        with self.graph.inserting_after(self._last_placeholder):
+        with after_placeholder(self.graph, self._last_placeholder):
             node = self.graph.create_node("placeholder", name, (), {}, name=name)
         node.target = node.name
         node.meta["example_value"] = fake

@@ -33,6 +33,7 @@ from graphwright_plugins.torch_compat import (
     use_boxed_calls,
 )
 
+from .grad_mode import gradients_on_around
 from .gradient_paths import gradient_paths
 from .limits import beyond_aot
 from .lock import COMPILE_LOCK
@@ -89,8 +90,9 @@ def aot_compile(
         settings["fw_compiler"] = compilers.watched(fw_compiler, GraphKind.FORWARD)
         settings["bw_compiler"] = compilers.watched(bw_compiler or fw_compiler, GraphKind.BACKWARD)
         settings["inference_compiler"] = compilers.watched(inference_compiler or fw_compiler, GraphKind.INFERENCE)
-        with _limits_told(compilers):
-            return _compile(graph, inputs, fake_mode, settings)
+        with _limits_told(compilers), gradients_on_around(graph) as (own, around):
+            compiled = _compile(own, inputs, fake_mode, settings)
+    return compiled if around is None else around.around(compiled)
 
 
 def _compile(

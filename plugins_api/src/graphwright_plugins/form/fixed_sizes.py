@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch import fx
 
+from graphwright_plugins.graphs.own_copy import own_copy
 from graphwright_plugins.graphs.symbols import is_symbolic
 from graphwright_plugins.graphs.values import storages_of
 from graphwright_plugins.torch_compat import FakeTensorMode, expression_of, size_operator
 
-from .reshaped_signature import Reshaped, note_again, own_copy, signature_before, taking
+from .reshaped_signature import Reshaped, note_again, signature_before, taking
 
 
 def fix_sizes(

@@ -10,11 +10,12 @@ import torch
 from torch import fx
 
 from graphwright_plugins.errors import UnsupportedGraph
+from graphwright_plugins.graphs.own_copy import own_copy
 from graphwright_plugins.graphs.symbols import is_symbolic
 from graphwright_plugins.signature import GraphSignature
 from graphwright_plugins.torch_compat import FakeTensorMode
 
-from .reshaped_signature import Reshaped, note_again, own_copy, signature_before, unchanged
+from .reshaped_signature import Reshaped, note_again, signature_before, unchanged
 
 
 def with_contiguous_inputs(graph: fx.GraphModule, example_inputs: Sequence[Any], fake_mode: FakeTensorMode) -> Reshaped:

@@ -14,11 +14,12 @@ import torch
 from torch import fx
 
 from graphwright_plugins.errors import UnsupportedGraph
+from graphwright_plugins.graphs.own_copy import own_copy
 from graphwright_plugins.graphs.unused_results import fresh_inputs, values_of_nodes
 from graphwright_plugins.graphs.values import output_values, storages_of
 from graphwright_plugins.torch_compat import FakeTensorMode
 
-from .reshaped_signature import Reshaped, note_again, own_copy, signature_before, unchanged
+from .reshaped_signature import Reshaped, note_again, signature_before, unchanged
 
 
 @dataclass(frozen=True)

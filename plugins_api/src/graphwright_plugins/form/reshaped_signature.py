@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import fx
 
+from graphwright_plugins.graphs.own_copy import own_copy
 from graphwright_plugins.graphs.symbols import described
 from graphwright_plugins.graphs.unused_results import fresh_inputs, values_of_nodes
 from graphwright_plugins.signature import (
@@ -53,13 +53,6 @@ def taking(kept: Sequence[int]) -> Callable[[Callable[..., Any]], Callable[..., 
         return call
 
     return wrap
-
-
-def own_copy(graph: fx.GraphModule) -> fx.GraphModule:
-    """A copy of a graph that may be changed; tensors that it holds are shared."""
-    own = fx.GraphModule(graph, copy.deepcopy(graph.graph))
-    own.meta.update(graph.meta)
-    return own
 
 
 def signature_before(graph: fx.GraphModule, example_inputs: Sequence[Any]) -> GraphSignature:

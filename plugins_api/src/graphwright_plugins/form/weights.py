@@ -12,10 +12,11 @@ from typing import Any, Final, Literal, TypeAlias
 import torch
 from torch import fx
 
+from graphwright_plugins.graphs.own_copy import own_copy
 from graphwright_plugins.signature import GraphSignature, InputKind, signature_of
 from graphwright_plugins.torch_compat import FakeTensorMode
 
-from .reshaped_signature import Reshaped, note_again, own_copy, signature_before, taking
+from .reshaped_signature import Reshaped, note_again, signature_before, taking
 
 
 @dataclass(frozen=True)
