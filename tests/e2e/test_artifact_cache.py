@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import pickle
 import subprocess
@@ -15,7 +16,7 @@ import torch
 
 import graphwright
 from graphwright import events
-from graphwright_plugins import BackendContractError, Capabilities
+from graphwright_plugins import BackendContractError, Capabilities, GraphForm, constants_of
 
 pytestmark = pytest.mark.e2e
 
@@ -79,6 +80,48 @@ def test_a_second_backend_object_loads_what_the_first_compiled(folder: Path) -> 
     (hit,) = call(second, size=5)
     assert (hit.result, hit.backend, second.compiled) == ("hit", "keeping", 0)
     assert hit.n_bytes > 0
+
+
+class Holding(Keeping):
+    """Holds its weights as constants, written by `torch.save`."""
+
+    graph_form = GraphForm(level="aten", weights="frozen")
+
+    def compile(self, graph: Any, example_inputs: Sequence[Any], options: Any) -> Any:
+        self.compiled += 1
+        (weight,) = constants_of(graph).values()
+        return Product(weight.detach().clone())
+
+    def save(self, compiled: Any) -> bytes:
+        file = io.BytesIO()
+        torch.save(compiled.weight, file)
+        return file.getvalue()
+
+    def load(self, data: bytes, options: Any) -> Any:
+        return Product(torch.load(io.BytesIO(data), weights_only=True))
+
+
+class Product:
+    def __init__(self, weight: torch.Tensor) -> None:
+        self.weight = weight
+
+    def __call__(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (x @ self.weight,)
+
+
+@pytest.mark.usefixtures("folder")
+def test_tensors_are_loaded_with_their_values() -> None:
+    weight = torch.nn.Parameter(torch.randn(3, 3))
+    compiled = []
+    for _ in range(2):
+        backend = Holding()
+        function = graphwright.compile(lambda x: x @ weight, backend=backend)
+        x = torch.randn(2, 3)
+        with torch.no_grad():
+            torch.testing.assert_close(function(x), x @ weight)
+        compiled.append(backend.compiled)
+        graphwright.reset()
+    assert compiled == [1, 0]
 
 
 def test_off_by_default(tmp_path: Path) -> None:

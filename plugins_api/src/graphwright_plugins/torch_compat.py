@@ -83,6 +83,7 @@ __all__ = [
     "operator_name",
     "operator_text",
     "outside_fake_mode",
+    "outside_tracing",
     "partition_functions",
     "plausible_value",
     "python_text",
@@ -402,6 +403,13 @@ def plausible_value(number: Any) -> int | float | bool:
 def outside_fake_mode() -> AbstractContextManager[Any]:
     """Have real tensors be real, inside a fake mode that AOTAutograd has entered."""
     return unset_fake_temporarily()
+
+
+@contextlib.contextmanager
+def outside_tracing() -> Iterator[None]:
+    """Be outside of any tracing context and fake mode: `torch.load` gives tensors without values inside of one."""
+    with outside_fake_mode(), tracing(None):
+        yield
 
 
 def size_operator() -> Any:

@@ -23,6 +23,7 @@ from graphwright_plugins.store.artifact_store import (
 )
 from graphwright_plugins.store.outcomes import CacheOutcome, CacheResult, tell_outcome
 from graphwright_plugins.store.settings import ArtifactSettings, current_artifact_settings
+from graphwright_plugins.torch_compat import outside_tracing
 
 from .key import artifact_key, artifact_meta
 from .size_assumptions import SizeWatch, why_not_assumed
@@ -129,7 +130,8 @@ class _Visit:
 
     def _loaded(self, found: Artifact) -> CompiledGraph | None:
         try:
-            compiled: Any = self._artifacts.load(found.data, self._owned.options)
+            with outside_tracing():
+                compiled: Any = self._artifacts.load(found.data, self._owned.options)
         except Exception as error:  # noqa: BLE001  a plugin's code: reported as its bug
             self._tell("rejected", self._bug("load", error))
             return None
@@ -153,7 +155,8 @@ class _Visit:
         started = time.perf_counter()
         try:
             assumptions = self._sizes.assumed()
-            data: Any = self._artifacts.save(compiled)
+            with outside_tracing():
+                data: Any = self._artifacts.save(compiled)
         except NotCacheable as error:
             self._tell("not_cached", str(error))
             return
