@@ -8,7 +8,7 @@ import torch
 
 import graphwright
 import graphwright.events as events
-from graphwright_plugins import Capabilities, GraphForm, NoOptions, UnsupportedGraph, run_in_eager
+from graphwright_plugins import Capabilities, GraphForm, NoOptions, Unsupported, UnsupportedGraph, run_in_eager
 
 
 class Model(torch.nn.Module):
@@ -193,7 +193,67 @@ def test_a_refit_that_is_refused_compiles_anew(told):
         model.shift.add_(1)
         torch.testing.assert_close(compiled(torch.ones(2, 3)), model(torch.ones(2, 3)))
     assert len(backend.constants) == 2
-    assert [event.action for event in told] == ["compiled anew"]
+    assert [(event.action, event.reason) for event in told] == [("compiled anew", "another shape of kernel")]
+
+
+class Choosing(RefittingBackend):
+    """Refits, and has a say in which nodes it gets."""
+
+    refused = ""
+
+    def supports(self, node, options):
+        return Unsupported("no unit for it") if self.refused and self.refused in str(node.target) else None
+
+
+def after_a_change(backend, **how):
+    model = Model()
+    compiled = graphwright.compile(model, backend=backend, **how)
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(compiled(torch.ones(2, 3)), model(torch.ones(2, 3)))
+            model.linear.bias.add_(1)
+        torch.testing.assert_close(compiled(torch.ones(2, 3)), model(torch.ones(2, 3)))
+
+
+def test_graphs_that_a_choosing_backend_has_whole_are_refitted(level, told):
+    backend = Choosing(level=level)
+    after_a_change(backend)
+    assert len(backend.constants) == 1
+    assert [event.action for event in told] == ["refitted", "refitted"]
+
+
+def test_graphs_that_were_cut_are_compiled_anew(level, told):
+    backend = Choosing(level=level)
+    backend.refused = "relu"
+    after_a_change(backend)
+    assert not backend.updates
+    assert [event.action for event in told] == ["compiled anew", "compiled anew"]
+    assert all("the graph was cut" in event.reason for event in told)
+
+
+def test_what_the_fallback_runs_is_not_refitted(told):
+    class Failing(RefittingBackend):
+        def compile(self, graph, example_inputs, options):
+            raise UnsupportedGraph("not today")
+
+    backend = Failing()
+    after_a_change(backend, on_backend_error="fallback")
+    assert not backend.updates
+    assert all("the fallback backend runs" in event.reason for event in told)
+    assert told
+
+
+@pytest.mark.parametrize(("made", "what"), [(KeyError("arg1"), "raised KeyError: 'arg1'"), (3, "returned a int")])
+def test_an_update_that_fails_compiles_anew_and_is_told(made, what, told):
+    class Broken(RefittingBackend):
+        def update_weights(self, compiled, tensors):
+            if isinstance(made, Exception):
+                raise made
+            return made
+
+    after_a_change(Broken())
+    assert [event.action for event in told] == ["compiled anew", "compiled anew"]
+    assert f"update_weights of backend 'freezing' {what}" in told[0].reason
 
 
 def test_sizes_may_vary_while_weights_are_frozen(level):

@@ -15,9 +15,9 @@ from graphwright_plugins.form.weights import gradients_flow
 from graphwright_plugins.partition.decide import PartitionPlan
 from graphwright_plugins.protocol import CompiledGraph, HasRefit
 from graphwright_plugins.report import reporting
-from graphwright_plugins.supports import HasPartitioner, HasSupports
 
 from .graph_compiler import GraphJob
+from .refitting import RefittingJob
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class FormJob:
             return self._on_fallback(UnsupportedGraph(reason, reason=reason), graph, example_inputs)
         if self.form.is_as_captured:
             return self.job.compile(graph, example_inputs)
-        # Parts of a cut graph are no business of `update_weights`, which knows what `compile` returned.
-        cuts = isinstance(backend, (HasSupports, HasPartitioner))
-        refit = backend.update_weights if isinstance(backend, HasRefit) and not cuts else None
+        refitting = RefittingJob(self.job, backend) if isinstance(backend, HasRefit) else None
+        compile_graph = self.job.compile if refitting is None else refitting.compile
+        refit = None if refitting is None else refitting.refit
         try:
-            return compile_in_form(self.form, graph, example_inputs, self.job.compile, refit=refit)
+            return compile_in_form(self.form, graph, example_inputs, compile_graph, refit=refit)
         except LeftToEager:
             raise
         except UnsupportedGraph as error:

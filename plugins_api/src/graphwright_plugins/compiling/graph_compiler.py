@@ -18,7 +18,7 @@ from graphwright_plugins.partition.cutting import CutPart, carry_out
 from graphwright_plugins.partition.decide import Cut, PartitionPlan, PartitionRequest, decide
 from graphwright_plugins.partition.part_runner import compile_parts, pristine
 from graphwright_plugins.protocol import CompiledGraph, GraphCompiler
-from graphwright_plugins.report import PartReport, ReportBuilder, reporting
+from graphwright_plugins.report import Outcome, PartReport, ReportBuilder, reporting
 from graphwright_plugins.signature import signature_of
 from graphwright_plugins.supports import HasMinimumPart, HasPartitioner, HasSupports, ask, location_of, op_text
 from graphwright_plugins.torch_compat import DATA_DEPENDENT_ERRORS, as_fake, asks_for_another_try
@@ -68,10 +68,14 @@ class GraphJob:
             BackendContractError: The backend does what no backend may.
             Exception: What the backend raises, unless the fallback is to run then.
         """
+        return self.compile_telling(graph, example_inputs)[0]
+
+    def compile_telling(self, graph: fx.GraphModule, example_inputs: Sequence[Any]) -> tuple[CompiledGraph, Outcome]:
+        """As `compile`; also tells what became of the graph."""
         owned = self.owned
         with reporting(self.name, owned.distribution, owned.version, owned.options) as report:
             compiled = _Compilation(self, report).compile(graph, example_inputs)
-        return compiled
+        return compiled, report.outcome
 
     def plan(self, graph: fx.GraphModule, example_inputs: Sequence[Any]) -> PartitionPlan:
         """How a graph would be cut; compiles nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import fx
@@ -15,6 +15,7 @@ from graphwright_plugins.protocol import CompiledGraph, GraphCompiler
 from graphwright_plugins.signature import signature_of
 from graphwright_plugins.torch_compat import FakeTensorMode, as_fake, outside_fake_mode
 
+from .exchange import Exchangeable, Refit
 from .fixed_sizes import fix_sizes, has_symbols, numbers_that_are_no_sizes, read_sizes_off_tensors
 from .frozen_weights import Exchange, FrozenGraph, can_be_frozen
 from .graph_form import GraphForm
@@ -22,9 +23,6 @@ from .input_layout import with_contiguous_inputs
 from .plain_outputs import with_plain_outputs
 from .reshaped_signature import Reshaped, with_signature
 from .weights import as_constant, gradients_flow, offered_values, weights_of, with_constants
-
-Refit: TypeAlias = Callable[[CompiledGraph, Mapping[str, torch.Tensor]], CompiledGraph | None]
-"""Exchanges weights in what a backend compiled, as `HasRefit.update_weights` does."""
 
 
 def compile_in_form(
@@ -42,7 +40,7 @@ def compile_in_form(
         graph: The graph as it was captured; it is not changed, unless it is wanted as it is.
         example_inputs: Its inputs on fakes.
         compile_graph: The backend; it may be called several times, and when a backward pass runs.
-        refit: `HasRefit.update_weights` of the backend that `compile_graph` belongs to; None without it.
+        refit: How the backend that `compile_graph` belongs to exchanges weights; None where it does not.
 
     Raises:
         LeftToEager: AOTAutograd can't do this graph as eager does.
@@ -113,11 +111,11 @@ class _Delivery:
         contiguous = self._form.contiguous
         # Here and now: inside AOTAutograd real tensors can't be touched.
         constants = {i: as_constant(t, inputs[i].kind, contiguous=contiguous) for i, t in constants.items()}
-        exchangeable = _Exchangeable(self._refit) if self._refit is not None and constants else None
+        exchangeable = Exchangeable(self._refit) if self._refit is not None and constants else None
         compiled = self._compile(constants, exchangeable)
         return compiled, None if exchangeable is None else exchangeable.exchange
 
-    def _compile(self, constants: Mapping[int, torch.Tensor], exchangeable: _Exchangeable | None) -> CompiledGraph:
+    def _compile(self, constants: Mapping[int, torch.Tensor], exchangeable: Exchangeable | None) -> CompiledGraph:
         if self._form.level == "torch":
             with compile_context(self._inputs):
                 names = {place: place for place in constants}
@@ -144,7 +142,7 @@ class _Delivery:
         inputs: Sequence[Any],
         constants: Mapping[int, torch.Tensor],
         places: Mapping[int, int],
-        exchangeable: _Exchangeable | None,
+        exchangeable: Exchangeable | None,
     ) -> Callable[..., Any]:
         """Compile one graph that has its level: `places` says which input of the captured graph each constant is."""
         form = self._form
@@ -168,32 +166,6 @@ class _Delivery:
             if exchangeable is not None and constants:
                 compiled = exchangeable.hold(compiled, {place: names[i] for i, place in places.items()})
             return part.around(compiled)
-
-
-class _Exchangeable:
-    """What a backend compiled of a graph with constants, which it can exchange."""
-
-    def __init__(self, refit: Refit) -> None:
-        self._refit = refit
-        self._held: list[tuple[list[Callable[..., Any]], Mapping[int, str]]] = []
-
-    def hold(self, compiled: Callable[..., Any], names: Mapping[int, str]) -> Callable[..., Any]:
-        """Something compiled, as a function that stays when another takes its place."""
-        current = [compiled]
-        self._held.append((current, names))
-        return lambda *inputs: current[0](*inputs)
-
-    def exchange(self, tensors: Mapping[int, torch.Tensor]) -> None:
-        """Exchange constants, by the positions that they had among the captured graph's inputs.
-
-        Raises:
-            UnsupportedGraph: The backend can't.
-        """
-        for current, names in self._held:
-            changed = {names[place]: tensor.detach() for place, tensor in tensors.items() if place in names}
-            if changed:
-                made = self._refit(current[0], changed)
-                current[0] = current[0] if made is None else made
 
 
 class _Part:

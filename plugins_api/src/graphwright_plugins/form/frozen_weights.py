@@ -130,39 +130,45 @@ class FrozenGraph:
             return self._rest
         if row is not None:
             changed = row.changed(weights)
-            if self._exchanged(row, weights, changed):
+            why_not = self._exchange(row, weights, changed)
+            if why_not is None:
                 return row.function
             self._changes += 1
             if self._changes > MAX_CHANGES:
                 self._rows.clear()
                 self._latest = None
                 return self._give_up(weights, changed, "written to", f"they changed {self._changes} times")
-            return self._compiled_anew(weights, changed, "written to")
+            return self._compiled_anew(weights, changed, "written to", why_not)
         everything = range(len(weights))
         if len(self._rows) >= MAX_ROWS:
             return self._give_up(weights, everything, "replaced", f"there are more than {MAX_ROWS} sets of them")
         return self._compiled_anew(weights, everything, "replaced")
 
-    def _exchanged(self, row: _Row, weights: Sequence[torch.Tensor], changed: Sequence[int]) -> bool:
+    def _exchange(self, row: _Row, weights: Sequence[torch.Tensor], changed: Sequence[int]) -> str | None:
+        """Exchange weights in what was compiled; or say why not, empty where nobody expects that."""
         if row.exchange is None:
-            return False
+            return ""
         try:
             with self._offered.around():
                 row.exchange({self._places[i]: weights[i] for i in changed})
-        except UnsupportedGraph:
-            return False
+        except UnsupportedGraph as error:
+            return str(error)
         row.note(weights)
         self._latest = row
         self._tell(changed, "written to", "refitted")
-        return True
+        return None
 
     def _compiled_anew(
-        self, weights: tuple[torch.Tensor, ...], changed: Sequence[int], how: Literal["replaced", "written to"]
+        self,
+        weights: tuple[torch.Tensor, ...],
+        changed: Sequence[int],
+        how: Literal["replaced", "written to"],
+        why: str = "",
     ) -> Callable[..., Any]:
         made, fault = self._compile(dict(zip(self._places, weights, strict=True)))
         if made is None:
             return self._in_eager(changed, how, fault)
-        self._tell(changed, how, "compiled anew")
+        self._tell(changed, how, "compiled anew", why)
         return self._add(weights, *made).function
 
     def _give_up(
