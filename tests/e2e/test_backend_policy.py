@@ -14,13 +14,16 @@ import graphwright
 from graphwright import config, events
 from graphwright.exc import BackendCompilerFailed, CompileArgumentError, CompileValueError
 from graphwright_plugins import (
+    BackendContractError,
     BackendResourceError,
     Capabilities,
     GraphForm,
+    GraphKind,
     Unsupported,
     UnsupportedGraph,
     load_graph,
     save_graph,
+    signature_of,
 )
 from graphwright_plugins.replay.run import replay
 
@@ -75,7 +78,7 @@ ERRORS = {
 def test_each_kind_of_error_is_raised_or_falls_back(kind, caplog):
     error = ERRORS[kind]
     x = torch.randn(3)
-    with pytest.raises(BackendCompilerFailed, match="backend 'device' failed to compile") as raised:
+    with pytest.raises(BackendCompilerFailed, match=r"backend 'device' failed to compile") as raised:
         graphwright.compile(f, backend=Device(error=error))(x)
     assert raised.value.kind == kind
     assert raised.value.__cause__ is error
@@ -145,6 +148,78 @@ def test_an_error_of_the_contract_when_a_graph_runs_follows_the_policy(policy, c
     assert [e.runs_in_eager for e in failed] == [policy == "fallback"]
     assert items == ([1] if policy == "fallback" else [])
     assert "out of memory" in caplog.text
+
+
+def test_results_that_are_not_the_graphs_follow_the_policy():
+    class Wrong(Device):
+        def compile(self, graph, example_inputs, options):
+            return lambda *inputs: tuple(result.double() for result in graph.forward(*inputs))
+
+    x = torch.randn(3)
+    with pytest.raises(BackendContractError, match=r"backend 'device'.* returned a tensor of torch.float64"):
+        graphwright.compile(f, backend=Wrong())(x)
+    with events.collected(events.GraphFailed) as failed:
+        torch.testing.assert_close(graphwright.compile(f, backend=Wrong(), on_backend_error="fallback")(x), f(x))
+    assert [event.runs_in_eager for event in failed] == [True]
+
+
+def test_a_part_with_results_too_few_is_told():
+    class Wrong(Device):
+        def compile(self, graph, example_inputs, options):
+            return lambda *inputs: ()
+
+    compiled = graphwright.compile(f, backend=Wrong(refused=("cos",)))
+    with pytest.raises(BackendContractError, match=r"backend 'device'.*part of a graph returned 0 outputs where .* 1"):
+        compiled(torch.randn(3))
+
+
+class AtenDevice(Device):
+    """Fails on backward graphs."""
+
+    graph_form = GraphForm(level="aten")
+
+    def __init__(self, stage, **how):
+        super().__init__(**how)
+        self.stage = stage
+
+    def compile(self, graph, example_inputs, options):
+        if signature_of(graph).kind is not GraphKind.BACKWARD:
+            return graph.forward
+        if self.stage == "compiling":
+            raise KeyError("tile")
+        return lambda *inputs: () if self.stage == "counting" else 1 // 0
+
+
+@pytest.mark.parametrize(
+    ("stage", "error", "event"),
+    [
+        ("compiling", KeyError, events.BackendFailed),
+        ("running", ZeroDivisionError, events.GraphFailed),
+        ("counting", BackendContractError, events.GraphFailed),
+    ],
+)
+def test_a_backward_graph_that_fails_says_whose_it_is(stage, error, event):
+    loss = graphwright.compile(f, backend=AtenDevice(stage))(torch.ones(2, requires_grad=True)).sum()
+    with events.collected(event) as told, pytest.raises(error) as raised:
+        loss.backward()
+    (note,) = raised.value.__notes__
+    when = "compiling" if stage == "compiling" else "running"
+    assert note.startswith(f"Raised {when} the backward graph of f (")
+    assert "test_backend_policy.py:" in note
+    assert note.endswith(" by backend 'device'")
+    (failure,) = told
+    assert (failure.graph_name, failure.backend) == ("the backward graph of f", "device")
+    assert failure.location.filename.endswith("test_backend_policy.py")
+
+
+def test_the_fallback_of_a_backward_graph_is_told_with_its_name(caplog):
+    x = torch.ones(2, requires_grad=True)
+    compiled = graphwright.compile(f, backend=AtenDevice("compiling"), on_backend_error="fallback")
+    with caplog.at_level(logging.WARNING, "graphwright"):
+        compiled(x).sum().backward()
+    assert x.grad is not None
+    assert "the backward graph of f (" in caplog.text
+    assert "(None)" not in caplog.text
 
 
 def test_parts_and_reasons_are_told(caplog):

@@ -3,7 +3,7 @@
 `GRAPHWRIGHT_LOGS` (or `graphwright.config.logs`) is a comma-separated list of names from `LOGS`. `+name` prints more of
 it, `-name` takes it out again, `all` means every log but `trace_bytecode`.
 
-Without that, the logger `graphwright` gets, once for each place in the user's code:
+Without that, the logger `graphwright` gets, once for each place in the user's code and each error:
 
 * WARNING: recompile limits, internal errors, graphs that raise, that a backend leaves to eager or fails on,
   mechanisms that do not work here. Python shows these by default.
@@ -17,6 +17,7 @@ import dis
 import io
 import logging
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -121,12 +122,17 @@ def _graph_failed(event: events.GraphFailed, verbose: bool) -> str:
     text += f"{type(event.error).__name__}: {event.error}"
     if event.runs_in_eager:
         text += "\n  The call runs in eager, from its start; if that does not raise, the backend is at fault."
-    if event.loses_effects:
+    if event.is_asked_for:
+        text += (
+            "\n  It goes to the caller, as on_backend_error='raise' asks; what the function would have done to Python "
+            "objects after its graph is lost. With 'fallback', calls like this one run in eager where they can."
+        )
+    elif event.loses_effects:
         text += (
             "\n  The graph writes to its inputs or does what cannot be repeated, so the call can't start again in "
             "eager; what the function did to Python objects before is lost."
         )
-    return text
+    return text + ("\n" + "".join(traceback.format_exception(event.error)).rstrip() if verbose else "")
 
 
 def _left_to_eager(event: events.GraphLeftToEager, verbose: bool) -> str:
@@ -325,7 +331,7 @@ class _Reporter:
         """Log an event that everybody may want to know of."""
         level, text = self._LEVELS[type(event)]
         what = getattr(event, "gw_id", None) or getattr(event, "mechanism", None) or getattr(event, "key", None)
-        place = (type(event), str(event.location), what)
+        place = (type(event), str(event.location), what, str(getattr(event, "error", "")))
         if _logger.isEnabledFor(level) and place not in self.reported:
             self.reported.add(place)
             _logger.log(level, "%s", text(event, False))

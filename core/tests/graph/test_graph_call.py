@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,9 +12,12 @@ import torch
 
 from graphwright.exc import BackendCompilerFailed
 from graphwright.graph.ambient_state import AmbientState
-from graphwright.graph.graph_call import call_backend, checked, why_not_results
+from graphwright.graph.graph_call import call_backend
+from graphwright.graph.result_check import ResultCheck, facts_of_outputs
 from graphwright.torch_compat import TracingContext
 from graphwright.variables.sequence import TupleVariable
+from graphwright_plugins import BackendContractError
+from graphwright_plugins.torch_compat import as_symbolic, new_fake_mode
 
 
 class Backend:
@@ -106,22 +110,46 @@ def test_fused_lstm_is_off_while_a_training_graph_is_compiled(tx: Any, training:
     assert torch._C._get_mkldnn_enabled()
 
 
+X = torch.ones(2)
+
+
 @pytest.mark.parametrize(
     ("result", "fault"),
     [
-        (torch.ones(1), "returned a Tensor"),
-        (None, "returned a NoneType"),
-        ((1, 2), "returned 2 outputs where the graph has 1"),
-        ([torch.ones(1)], None),
+        (X, "returned a Tensor where a tuple or list"),
+        (None, "returned a NoneType where a tuple or list"),
+        ((X, X), "returned 2 outputs where the graph has 1"),
+        ([None], r"returned None \(NoneType\) as output 0, which is a tensor of torch.float32 of sizes \(2\) on cpu"),
+        ((X.double(),), "returned a tensor of torch.float64 of sizes"),
+        ((X[:1],), r"of sizes \(1\) on cpu as output 0"),
+        ((X[None],), r"of sizes \(1, 2\) on cpu as output 0"),
+        ((X.to("meta"),), "on meta as output 0"),
+        ((X.numpy(),), "ndarray"),
+        ([X], None),
+        ((torch.nn.Parameter(X),), None),
     ],
 )
-def test_form_of_results(tx: Any, result: Any, fault: str | None) -> None:
-    found = why_not_results(result, 1)
-    assert found is None if fault is None else fault in str(found)
-    finished = graph(tx)
-    function = checked(lambda *inputs: result, finished, Backend(len))
+def test_results_are_those_of_the_graph(tx: Any, result: Any, fault: str | None) -> None:
+    check = ResultCheck("backend 'mine' (mine 1.0)", "g", 1, facts_of_outputs(graph(tx).module))
+    function = check.around(lambda *inputs: result)
     if fault is None:
         assert function() is result
-    else:
-        with pytest.raises(BackendCompilerFailed, match=fault):
+        return
+    for _ in range(2):  # what failed once is checked again
+        with pytest.raises(BackendContractError, match=f"backend 'mine' .*: what it compiled of g .*{fault}"):
             function()
+
+
+def test_sizes_that_vary_are_not_compared() -> None:
+    module = torch.fx.symbolic_trace(lambda x: (x.relu(),))
+    (result,) = module.graph.output_node().args[0]  # type: ignore[union-attr, misc]
+    result.meta["example_value"] = as_symbolic(new_fake_mode(), torch.ones(3, 2), (0,))  # type: ignore[union-attr]
+    check = ResultCheck("backend 'mine'", "g", 1, facts_of_outputs(module))
+    with pytest.raises(BackendContractError, match=r"sizes \(\?, 2\)"):
+        check.around(lambda *inputs: (torch.ones(5, 3),))()
+    check.around(lambda *inputs: (torch.ones(5, 2),))()
+
+
+def test_what_is_known_of_results_holds_no_tensors(tx: Any) -> None:
+    facts = facts_of_outputs(graph(tx).module)
+    assert pickle.loads(pickle.dumps(facts)) == facts

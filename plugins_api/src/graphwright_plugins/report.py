@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from graphwright_plugins.store.outcomes import CacheOutcome, listen_to_cache
 
@@ -126,11 +126,27 @@ class GraphReport:
         }[self.outcome]
 
 
+class GraphPlace(NamedTuple):
+    """Where in the program a graph comes from."""
+
+    function: str
+    """The captured function."""
+    filename: str
+    """Its file."""
+    lineno: int
+    """Its first line."""
+
+    def __str__(self) -> str:
+        return f"{self.function} ({self.filename}:{self.lineno})"
+
+
 class ReportBuilder:
     """A report that is being made."""
 
     def __init__(self, graph: str = "") -> None:
         self.graph = graph
+        self.place: GraphPlace | None = None
+        """Where in the program the graph is; None where nobody knows."""
         self.outcome: Outcome = "backend"
         self.fallback = ""
         self.parts: list[PartReport] = []
@@ -217,10 +233,27 @@ def collecting(graph: str = "") -> Iterator[Collector]:
 
 
 @contextlib.contextmanager
-def reporting(name: str, distribution: str | None, version: str | None, options: object) -> Iterator[ReportBuilder]:
-    """Fill a report while a graph compiles, for who collects it or else the listeners; that of a part is nobody's."""
+def reporting(
+    name: str,
+    distribution: str | None,
+    version: str | None,
+    options: object,
+    graph: str = "",
+    place: GraphPlace | None = None,
+) -> Iterator[ReportBuilder]:
+    """Fill a report while a graph compiles, for who collects it or else the listeners; that of a part is nobody's.
+
+    Args:
+        name: The backend's name.
+        distribution: Its distribution.
+        version: That one's version.
+        options: Its options.
+        graph: What to call the graph where nobody collects.
+        place: Where in the program it is.
+    """
     collector, inside = _collector.get(), _current.get() is not None
-    builder = ReportBuilder() if inside or collector is None else collector.begin()
+    builder = ReportBuilder(graph) if inside or collector is None else collector.begin()
+    builder.place = place
     told = "" if options is None or type(options).__name__ == "NoOptions" else repr(options)
     builder.owner = (name, distribution or "", version or "", told)
     token = _current.set(builder)

@@ -65,6 +65,8 @@ class GraphFailed(Event):
     """Whether the call runs in eager now, from its start; it cannot where the graph has changed something already."""
     loses_effects: bool
     """Whether Python objects lack changes that the function made before the operation that failed."""
+    is_asked_for: bool = False
+    """Whether the call ends with the error since `on_backend_error="raise"` asks for that, and not as it has to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

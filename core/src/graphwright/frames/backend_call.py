@@ -15,11 +15,12 @@ from graphwright.exc import BackendCompilerFailed, GraphBreak
 from graphwright.frames.backend_events import tell_report
 from graphwright.graph.bodies import body_modules
 from graphwright.graph.finished_graph import FinishedGraph
-from graphwright.graph.graph_call import call_backend, checked, graph_itself
+from graphwright.graph.graph_call import call_backend, graph_itself
 from graphwright.graph.history import forget_history
+from graphwright.graph.result_check import ResultCheck, facts_of_outputs
 from graphwright.plugin_events import transform
 from graphwright.torch_compat import DATA_DEPENDENT_ERRORS, TracingContext, forget_source_with, refuses_symbolic_floats
-from graphwright_plugins import GraphReport, LeftToEager, collecting
+from graphwright_plugins import GraphReport, LeftToEager, ResolvedBackend, collecting
 
 
 class BackendCall:
@@ -60,11 +61,10 @@ class BackendCall:
         site.tell(events.GraphCaptured, graph_module=graph.module, name=graph.name, example_inputs=examples)
         module = transform(graph.module, graph.example_inputs)
         graph = dataclasses.replace(graph, module=module)
+        check = ResultCheck(whose(backend), graph.name, graph.n_outputs, facts_of_outputs(module))
         compiled = self._timed(graph, context)
         _forget_capture(module)
-        if backend.distribution == "graphwright-eager":
-            return compiled
-        return checked(compiled, graph, backend)
+        return compiled if backend.distribution == "graphwright-eager" else check.around(compiled)
 
     def _timed(self, graph: FinishedGraph, context: TracingContext) -> Callable[..., Any]:
         """Call the backend, with what there is to tell before and after."""
@@ -100,6 +100,12 @@ class BackendCall:
         if not refuses_symbolic_floats(cause):  # that is no end: it is tried without them
             self._site.tell(events.BackendFailed, error=failure, **of)
         raise failure
+
+
+def whose(backend: ResolvedBackend) -> str:
+    """A backend in a message, with the distribution that it comes from."""
+    owner = f"{backend.distribution} {backend.version or ''}".strip() if backend.distribution else ""
+    return f"backend {backend.name!r}" + (f" ({owner})" if owner else "")
 
 
 def _forget_capture(module: Any) -> None:

@@ -99,7 +99,7 @@ def _report(facts: dict[str, Any], may_fall_back: bool, error: BaseException) ->
     if not isinstance(error, Exception) or isinstance(error, GraphwrightError) or is_signal(error):
         return False
     if isinstance(error, PluginError) and not may_fall_back:
-        facts = {**facts, "loses_effects": facts["loses_effects"] or facts["runs_in_eager"], "runs_in_eager": False}
+        facts = {**facts, "runs_in_eager": False, "is_asked_for": True}
     if not facts["runs_in_eager"]:
         show_user_lines(error)
     events.emit(events.GraphFailed(error=error, **facts))

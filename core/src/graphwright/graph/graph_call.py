@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import fx
@@ -44,14 +43,6 @@ class CompilingBackend(Protocol):
 
     def compile(self, graph: fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         """Compile one graph."""
-
-
-class _BackendNames(NamedTuple):
-    """What a message says of a backend."""
-
-    name: str
-    distribution: str | None
-    version: str | None
 
 
 def call_backend(backend: CompilingBackend, graph: FinishedGraph, context: TracingContext) -> GraphFunction:
@@ -120,7 +111,7 @@ def _trains_lstm(module: fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
     )
 
 
-def _failure(backend: CompilingBackend | _BackendNames, graph_name: str, cause: BaseException) -> BackendCompilerFailed:
+def _failure(backend: CompilingBackend, graph_name: str, cause: BaseException) -> BackendCompilerFailed:
     return BackendCompilerFailed(backend.name, backend.distribution or "", backend.version or "", graph_name, cause)
 
 
@@ -159,31 +150,3 @@ def restoring_random_state(function: GraphFunction, generators: Sequence[torch.G
             raise
 
     return call_graph
-
-
-def checked(function: GraphFunction, graph: FinishedGraph, backend: CompilingBackend) -> GraphFunction:
-    """The function, with its result's form checked at each call; meant for the first call only."""
-    # It lives with the cache entry, so it must not hold the graph, which knows the inputs of the first call, nor the
-    # backend, which may be anything of the user's.
-    n_outputs = graph.n_outputs
-    failure = functools.partial(
-        _failure, _BackendNames(backend.name, backend.distribution, backend.version), graph.name
-    )
-
-    def call_graph(*inputs: Any) -> Sequence[Any]:
-        results = function(*inputs)
-        fault = why_not_results(results, n_outputs)
-        if fault is not None:
-            raise failure(TypeError(fault))
-        return results
-
-    return call_graph
-
-
-def why_not_results(results: object, expected: int) -> str | None:
-    """Say why something is not what a compiled graph must return, or None."""
-    if isinstance(results, torch.Tensor) or not isinstance(results, (tuple, list)):
-        return f"its function returned a {type(results).__name__} where a tuple or list of outputs is expected"
-    if len(results) != expected:
-        return f"its function returned {len(results)} outputs where the graph has {expected}"
-    return None

@@ -23,6 +23,8 @@ from graphwright_plugins.signature import signature_of
 from graphwright_plugins.supports import HasMinimumPart, HasPartitioner, HasSupports, ask, location_of, op_text
 from graphwright_plugins.torch_compat import DATA_DEPENDENT_ERRORS, as_fake, asks_for_another_try
 
+from .backward_failures import backward_owner, of_program
+
 OnBackendError: TypeAlias = Literal["raise", "fallback"]
 """What to do where a backend fails on a graph, or on a part of one: raise, or have the fallback backend run it."""
 
@@ -72,10 +74,22 @@ class GraphJob:
 
     def compile_telling(self, graph: fx.GraphModule, example_inputs: Sequence[Any]) -> tuple[CompiledGraph, Outcome]:
         """As `compile`; also tells what became of the graph."""
-        owned = self.owned
-        with reporting(self.name, owned.distribution, owned.version, owned.options) as report:
-            compiled = _Compilation(self, report).compile(graph, example_inputs)
-        return compiled, report.outcome
+        owned, backward = self.owned, backward_owner(graph, self.name, self.whose)
+        whose_graph = of_program(graph)
+        with reporting(self.name, owned.distribution, owned.version, owned.options, *whose_graph) as report:
+            try:
+                compiled = _Compilation(self, report).compile(graph, example_inputs)
+            except Exception as error:
+                if backward is not None and not _passes(error):
+                    backward.note("compiling", error)
+                raise
+        return compiled if backward is None else backward.around(compiled), report.outcome
+
+    @property
+    def whose(self) -> str:
+        """The backend in a message, with the distribution that it comes from."""
+        owner = f" ({self.owned.distribution} {self.owned.version})" if self.owned.distribution else ""
+        return f"backend {self.name!r}{owner}"
 
     def plan(self, graph: fx.GraphModule, example_inputs: Sequence[Any]) -> PartitionPlan:
         """How a graph would be cut; compiles nothing."""
@@ -121,7 +135,9 @@ class _Compilation:
             return self._job.fallback.compile(graph, example_inputs)
         with compile_context(example_inputs) as fake_mode:
             inputs = [as_fake(fake_mode, value) for value in example_inputs]
-            compiled = compile_parts(carry_out(graph, cut), signature_of(graph, inputs), inputs, fake_mode, self._part)
+            compiled = compile_parts(
+                carry_out(graph, cut), signature_of(graph, inputs), inputs, fake_mode, self._part, self._whose
+            )
         self._report.outcome = "parts"
         return compiled
 
@@ -140,6 +156,9 @@ class _Compilation:
             return self._job.fallback.compile(kept, example_inputs)
         self._report.outcome = "backend"
         return compiled
+
+    def _whose(self, part: CutPart) -> str:
+        return self._job.whose if part.on_backend else f"the fallback backend {self._job.fallback.name!r}"
 
     def _part(self, part: CutPart, example_inputs: Sequence[Any]) -> CompiledGraph:
         nodes = [n for n in part.module.graph.nodes if n.op.startswith("call_") and "sets_state" not in n.meta]

@@ -26,6 +26,7 @@ class _Step:
     takes: tuple[int, ...]
     gives: tuple[int, ...]
     frees: tuple[int, ...]
+    whose: str
 
     def call(self, slots: list[Any]) -> Sequence[Any]:
         """Call the part.
@@ -35,12 +36,13 @@ class _Step:
         """
         results = self.function(*[slots[i] for i in self.takes])
         if not isinstance(results, (tuple, list)):
-            raise BackendContractError(f"a compiled part of a graph returned {type(results).__name__}, not its outputs")
+            raise self._fault(f"a {type(results).__name__} where a tuple or list of outputs is expected")
         if len(results) != len(self.gives):
-            raise BackendContractError(
-                f"a part of {len(self.gives)} outputs returned {len(results)} when it was called"
-            )
+            raise self._fault(f"{len(results)} outputs where the part has {len(self.gives)}")
         return results
+
+    def _fault(self, what: str) -> BackendContractError:
+        return BackendContractError(f"{self.whose}: what it compiled of a part of a graph returned {what}")
 
 
 class RunInParts:
@@ -77,6 +79,7 @@ def compile_parts(
     example_inputs: Sequence[Any],
     fake_mode: FakeTensorMode,
     compile_part: Compile,
+    whose: Callable[[CutPart], str],
 ) -> RunInParts:
     """Compile all parts in order.
 
@@ -86,22 +89,26 @@ def compile_parts(
         example_inputs: Fakes of the mode, numbers or symbolic numbers for the whole graph.
         fake_mode: The mode.
         compile_part: Compiles one of them.
+        whose: The backend that does, in a message.
     """
     slots = {value: number for number, value in enumerate(cut.inputs)}
     run = _FakeRun(cut, signature, example_inputs, fake_mode)
-    calls: list[tuple[Callable[..., Sequence[Any]], tuple[int, ...], tuple[int, ...]]] = []
+    calls: list[tuple[Callable[..., Sequence[Any]], tuple[int, ...], tuple[int, ...], str]] = []
     for part in cut.parts:
         examples = run.examples(part)
         run.run(part, examples)
         takes = tuple(slots[value] for value in part.inputs)
         gives = tuple(slots.setdefault(value, len(slots)) for value in part.outputs)
-        calls.append((compile_part(part, examples), takes, gives))
+        calls.append((compile_part(part, examples), takes, gives, whose(part)))
     forget_fresh_symbols(fake_mode)
     kept = tuple(slots[value] for value in cut.results.inputs)
-    last_use = {slot: number for number, (_, takes, gives) in enumerate(calls) for slot in (*takes, *gives)}
+    last_use = {slot: number for number, (_, takes, gives, _) in enumerate(calls) for slot in (*takes, *gives)}
+    frees = [
+        tuple(s for s, last in last_use.items() if last == number and s not in kept) for number in range(len(calls))
+    ]
     steps = [
-        _Step(function, takes, gives, tuple(s for s, last in last_use.items() if last == number and s not in kept))
-        for number, (function, takes, gives) in enumerate(calls)
+        _Step(function, takes, gives, free, owner)
+        for (function, takes, gives, owner), free in zip(calls, frees, strict=True)
     ]
     return RunInParts(steps, cut.results.module.forward, kept, len(cut.inputs), len(slots))
 
