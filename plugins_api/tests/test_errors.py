@@ -5,7 +5,11 @@ import pytest
 
 from graphwright_plugins import errors
 
-CLASSES = [value for value in vars(errors).values() if inspect.isclass(value) and issubclass(value, Exception)]
+CLASSES = [
+    value
+    for value in vars(errors).values()
+    if inspect.isclass(value) and issubclass(value, Exception) and not issubclass(value, Warning)
+]
 
 
 @pytest.mark.parametrize("error_class", CLASSES)
@@ -37,9 +41,19 @@ def test_attributes_survive_pickling() -> None:
         (errors.UnknownOption, ValueError),
         (errors.PluginLoadError, ImportError),
         (errors.BackendContractError, TypeError),
+        (errors.DeclarationError, ValueError),
+        (errors.DeclarationError, TypeError),
         (errors.BackendUnavailable, RuntimeError),
         (errors.UnsupportedGraph, NotImplementedError),
     ],
 )
 def test_errors_are_what_a_caller_would_catch(error_class: type[Exception], builtin: type[Exception]) -> None:
     assert issubclass(error_class, builtin)
+
+
+@pytest.mark.parametrize("error_class", CLASSES)
+def test_an_error_can_be_told_whose_it_is_once(error_class: type[Exception]) -> None:
+    error = error_class("the message")
+    assert errors.tell_whose(error, "backend 'x'") is error  # type: ignore[arg-type]
+    errors.tell_whose(error, "backend 'x'")  # type: ignore[arg-type]
+    assert str(error) == str(pickle.loads(pickle.dumps(error))) == "backend 'x': the message"

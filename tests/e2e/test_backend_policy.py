@@ -302,6 +302,46 @@ def test_a_backward_graph_that_is_cut_or_fails_later_is_told_too():
     assert any("no such kernel" in reason for event in found for reason in event.reasons)
 
 
+def on(*devices):
+    device = Device()
+    device.capabilities = Capabilities(devices=devices)
+    return device
+
+
+def test_a_graph_with_inputs_on_devices_that_the_backend_does_not_list_is_unsupported(caplog):
+    x = torch.randn(3)
+    told = r"inputs elsewhere \(L\['x'\] on cpu\); backend 'device' compiles for npu"
+    with pytest.raises(BackendCompilerFailed, match=told) as raised:
+        graphwright.compile(f, backend=on("npu"))(x)
+    assert raised.value.kind == "unsupported"
+    device = on("npu")
+    compiled = graphwright.compile(f, backend=device, on_backend_error="fallback")
+    with events.collected(events.BackendFellBack) as found, caplog.at_level(logging.WARNING, "graphwright"):
+        torch.testing.assert_close(compiled(x), f(x))
+    assert [(e.kind, e.fallback) for e in found] == [("unsupported", "eager")]
+    assert "compiles for npu" in caplog.text
+    assert device.compiled == 0
+    assert graphwright.backend_report(compiled).graphs[-1].outcome == "fallback"
+
+
+@pytest.mark.parametrize("device", [on("cpu"), on("cpu", "npu"), Device()], ids=["listed", "one of two", "all"])
+def test_a_graph_on_listed_devices_goes_to_the_backend(device):
+    x = torch.randn(3)
+    torch.testing.assert_close(graphwright.compile(f, backend=device)(x), f(x))
+    assert device.compiled == 1
+
+
+def test_numbers_on_the_cpu_and_tensors_that_hold_nothing_are_no_inputs_elsewhere():
+    def g(x, scale):
+        return x * scale
+
+    device = on("meta")
+    graphwright.compile(g, backend=device)(torch.ones(3, device="meta"), torch.tensor(2.0, device="meta"))
+    assert device.compiled == 1
+    with pytest.raises(BackendCompilerFailed, match="inputs elsewhere"):
+        graphwright.compile(g, backend=on("npu"))(torch.ones(()), torch.ones(()))
+
+
 def test_a_dry_run_compiles_nothing():
     device = Device(refused=("cos",))
     explanation = graphwright.explain(f, backend=device)(torch.ones(2))

@@ -69,6 +69,33 @@ def check(fn, backend, *args, **how):
 # ---------------------------------------------------------------- level
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"sizes": "from_tensors"},
+        {"sizes": "fixed"},
+        {"aliasing": False, "literals": False},
+        {"contiguous": True},
+        {"weights": "frozen"},
+        {"dtypes": {torch.float32}},
+    ],
+    ids=str,
+)
+@LEVELS
+def test_a_graph_without_inputs_comes_in_every_form(level, form):  # fmt: skip
+    def constant():
+        return torch.full((2, 3), 1.5), torch.ones(2)
+
+    def number(n):
+        return torch.full((2,), 1.0) * n
+
+    backend = Recorder(level=level, **form)
+    check(constant, backend)
+    assert backend.examples == [[]]
+    for n in (2, 3, 5):
+        check(number, backend, n)
+
+
 def test_operators_come_functional_and_the_framework_copies_what_changed():
     def fn(x, y):
         y.add_(1)

@@ -9,6 +9,10 @@ class PluginError(Exception):
     """Something about a plugin is wrong; the message says what, in which plugin, and what to do."""
 
 
+class PluginWarning(UserWarning):
+    """Something about a plugin may be wrong, which keeps nothing from running."""
+
+
 class UnknownBackend(PluginError, ValueError):
     """No installed package offers a backend of this name."""
 
@@ -85,6 +89,10 @@ class BackendContractError(PluginError, TypeError):
     """A backend breaks the contract: a bug of the plugin, to be reported to its authors."""
 
 
+class DeclarationError(BackendContractError, ValueError):
+    """What a backend declares, such as a `GraphForm` or its `Capabilities`, has a value that it can't have."""
+
+
 class OptionError(PluginError, ValueError):
     """A backend option is wrong."""
 
@@ -144,3 +152,18 @@ class BackendResourceError(PluginError, RuntimeError):
 
 class NotCacheable(PluginError, ValueError):
     """What was compiled can't be kept on disk, for a reason that is no fault; the message is that reason, a clause."""
+
+
+def tell_whose(error: PluginError, whose: str) -> PluginError:
+    """Put before an error's message whose it is, or of what; the error itself is returned.
+
+    Args:
+        error: The error; one whose message begins so already stays as it is.
+        whose: A few words: `"backend 'name' of some-package 1.0"`.
+    """
+    told = str(error.args[0]) if error.args else ""
+    if not told.startswith(whose):
+        error.args = (f"{whose}: {told}", *error.args[1:])
+        if isinstance(error, ImportError):  # it keeps its message in a place of its own
+            error.msg = error.args[0]
+    return error

@@ -1,12 +1,13 @@
 """What a backend is: the `Backend` protocol, its capabilities, and the optional extensions."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import torch
 from torch import fx
 
+from graphwright_plugins.errors import DeclarationError
 from graphwright_plugins.store.artifact_store import ArtifactMeta
 
 CompiledGraph: TypeAlias = Callable[..., Sequence[Any]]
@@ -25,6 +26,12 @@ class Tolerance:
     atol: float
     """Absolute tolerance."""
 
+    def __post_init__(self) -> None:
+        given: dict[str, object] = {"rtol": self.rtol, "atol": self.atol}
+        for name, value in given.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
+                raise DeclarationError(f"Tolerance has {name}={value!r}; it must be a number that is not negative")
+
 
 FLOATING_DTYPES = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 INTEGER_DTYPES = frozenset({torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool})
@@ -35,15 +42,22 @@ COMPLEX_DTYPES = frozenset({torch.complex64, torch.complex128})
 class Capabilities:
     """What a backend can do, so that callers and tests ask for abilities and never for names.
 
-    The defaults describe a backend that runs everything on every device as eager does.
+    The defaults describe a backend that runs everything on every device as eager does. The framework keeps from a
+    backend what `devices`, `training` and `dynamic_shapes` leave out; the others are for who asks, such as the
+    conformance kit: a backend refuses such graphs itself, by `GraphForm`, `supports` or `UnsupportedGraph`.
+
+    Raises:
+        DeclarationError: A value is of a wrong type.
     """
 
     devices: frozenset[str] | None = None
-    """Device types (`"cpu"`, `"cuda"`, …) that the backend compiles for; None means every device."""
+    """Device types (`"cpu"`, `"cuda"`, …) that the backend compiles for; None means every device. A graph with an
+    input elsewhere is unsupported; not so a single number on the CPU beside tensors that are on one of these devices,
+    as eager takes it for a number, nor a tensor on `meta`, which holds nothing."""
     dtypes: frozenset[torch.dtype] = FLOATING_DTYPES | INTEGER_DTYPES | COMPLEX_DTYPES
-    """Tensor dtypes that may occur in a graph."""
+    """Tensor dtypes that may occur in a graph; `GraphForm.dtypes` has graphs with others refused."""
     training: bool = True
-    """Gradients flow through the compiled graph."""
+    """Gradients flow through the compiled graph. Otherwise such graphs run on the fallback."""
     mutation: bool = True
     """Graphs may change their inputs in place."""
     aliasing: bool = True
@@ -60,6 +74,62 @@ class Capabilities:
     """Results equal eager's bit for bit."""
     tolerances: Mapping[torch.dtype, Tolerance] = field(default_factory=dict, hash=False)
     """Tolerance for each dtype where it differs from `torch.testing.assert_close`'s default."""
+
+    def __post_init__(self) -> None:
+        if self.devices is not None:
+            devices = as_set("Capabilities", "devices", self.devices, str, "device types such as 'cuda'")
+            for device in devices:
+                if not device or ":" in device:
+                    raise DeclarationError(
+                        f"Capabilities has the device {device!r}; devices are types without an index, such as 'cuda'"
+                    )
+            object.__setattr__(self, "devices", devices)
+        dtypes = as_set("Capabilities", "dtypes", self.dtypes, torch.dtype, "dtypes such as torch.float32")
+        object.__setattr__(self, "dtypes", dtypes)
+        for each in fields(self):
+            if isinstance(each.default, bool):
+                check_flag("Capabilities", each.name, getattr(self, each.name))
+        self._check_tolerances()
+
+    def _check_tolerances(self) -> None:
+        told = "it must be a mapping of dtypes to Tolerance, such as {torch.float16: Tolerance(rtol=1e-2, atol=1e-2)}"
+        given: object = self.tolerances
+        if not isinstance(given, Mapping):
+            raise DeclarationError(f"Capabilities has tolerances={given!r}; {told}")
+        for dtype, tolerance in given.items():
+            if not isinstance(dtype, torch.dtype) or not isinstance(tolerance, Tolerance):
+                raise DeclarationError(f"Capabilities has tolerances with {dtype!r}: {tolerance!r}; {told}")
+
+
+def as_set(owner: str, name: str, value: object, kind: type[Any], expected: str) -> frozenset[Any]:
+    """A declared collection as a set, its items checked.
+
+    Args:
+        owner: The class that declares it, for the message.
+        name: The field, for the message.
+        value: What was given.
+        kind: What the items must be.
+        expected: That in words, with an example.
+
+    Raises:
+        DeclarationError: It is no collection, or an item is of another type.
+    """
+    if not isinstance(value, Collection) or isinstance(value, (str, bytes, Mapping)):
+        raise DeclarationError(f"{owner} has {name}={value!r}; it must be a set of {expected}")
+    for item in value:
+        if not isinstance(item, kind):
+            raise DeclarationError(f"{owner} has {item!r} in {name}; it must be a set of {expected}")
+    return frozenset(value)
+
+
+def check_flag(owner: str, name: str, value: object) -> None:
+    """Check a declared flag.
+
+    Raises:
+        DeclarationError: It is no bool.
+    """
+    if not isinstance(value, bool):
+        raise DeclarationError(f"{owner} has {name}={value!r}; it must be True or False")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from torch import fx
 
-from .errors import BackendContractError
+from .errors import BackendContractError, PluginError
+from .naming import raised
+from .torch_compat import DATA_DEPENDENT_ERRORS, asks_for_another_try
 
 Part: TypeAlias = Collection[fx.Node]
 """The nodes of one part, in any order."""
@@ -130,9 +132,19 @@ def ask(backend: HasSupports, name: str, node: fx.Node, options: Any) -> str | N
     """The reason why a backend can't do a node, or None.
 
     Raises:
-        BackendContractError: It gave another answer than `Unsupported` or None.
+        BackendContractError: It gave another answer than `Unsupported` or None, or raised what is no error of the
+            contract's.
+        PluginError: What it raised.
     """
-    answer: object = backend.supports(node, options)
+    try:
+        answer: object = backend.supports(node, options)
+    except Exception as error:
+        if isinstance(error, (PluginError, *DATA_DEPENDENT_ERRORS)) or asks_for_another_try(error):
+            raise
+        raise BackendContractError(
+            f"supports({node.name}, …) of backend {name!r} raised {raised(error)}, asked for {op_text(node)}. It must "
+            "return None where the backend does the node, and else Unsupported(reason)"
+        ) from error
     if answer is None or isinstance(answer, Unsupported):
         return None if answer is None else answer.reason or NO_REASON
     raise BackendContractError(

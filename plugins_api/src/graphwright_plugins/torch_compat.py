@@ -58,6 +58,7 @@ __all__ = [
     "core_aten_decompositions",
     "count_assumptions",
     "count_of_assumptions",
+    "decomposable_operators",
     "decompositions_by_name",
     "evaluate_sizes",
     "expression_of",
@@ -382,6 +383,11 @@ def decompositions_by_name(names: Iterable[str]) -> dict[Any, Callable[..., Any]
             raise ValueError(f"torch has no decomposition for {name!r}; operators are named like 'aten.gelu.default'")
         table |= found
     return table
+
+
+def decomposable_operators() -> set[str]:
+    """The operators that torch has decompositions for, by name without that of an overload."""
+    return {str(op).rpartition(".")[0] for op in torch._decomp.decomposition_table}
 
 
 def plausible_value(number: Any) -> int | float | bool:

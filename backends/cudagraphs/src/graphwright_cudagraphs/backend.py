@@ -31,7 +31,8 @@ class CudaGraphsBackend:
     api_version: Final = (1, 0)
 
     def __init__(self, make_recorder: RecorderFactory = CudaRecorder, device_type: str = "cuda") -> None:
-        self.capabilities: Final = Capabilities(devices=frozenset({device_type}))
+        # Graphs on the CPU are taken too: they run as they are, which is told, and is no failure.
+        self.capabilities: Final = Capabilities(devices=frozenset({device_type, "cpu"}))
         self._make_recorder = make_recorder
         self._device_type = device_type
         self._compiled: weakref.WeakSet[CompiledCudaGraphs] = weakref.WeakSet()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from graphwright_plugins.errors import BackendContractError
+from graphwright_plugins.errors import BackendContractError, DeclarationError
+from graphwright_plugins.naming import backend_in_words
+from graphwright_plugins.options.asking import asked_with_options
 from graphwright_plugins.protocol import Backend, HasCaptureAdvice
 
 
@@ -15,6 +17,9 @@ class CaptureAdvice:
     """Functions that capture should treat in a way of their own for one backend.
 
     Functions are meant by identity: a wrapper of one is another function.
+
+    Raises:
+        DeclarationError: A field is no collection of functions, or the reason no text.
     """
 
     keep_whole: tuple[Callable[..., Any], ...] = ()
@@ -28,22 +33,36 @@ class CaptureAdvice:
     reason: str = ""
     """Why functions are left out, for the report of the graph break."""
 
+    def __post_init__(self) -> None:
+        for name in ("keep_whole", "leave_out"):
+            given: object = getattr(self, name)
+            if isinstance(given, str) or not isinstance(given, Collection):
+                raise DeclarationError(f"CaptureAdvice has {name}={given!r}; it must be a tuple of functions")
+            for function in given:
+                if not callable(function):
+                    raise DeclarationError(f"CaptureAdvice has {function!r} in {name}, which can't be called")
+            object.__setattr__(self, name, tuple(given))
+        if not isinstance(self.reason, str):
+            raise DeclarationError(f"CaptureAdvice has reason={self.reason!r}; it must be a text")
 
-def advice_of(backend: Backend, options: Any) -> CaptureAdvice | None:
+
+def advice_of(backend: Backend, options: Any, told: str | None = None) -> CaptureAdvice | None:
     """A backend's advice under these options; None without any.
 
+    Args:
+        backend: The backend.
+        options: Its options.
+        told: The backend in words, for messages: `"backend 'name' of some-package 1.0"`.
+
     Raises:
-        BackendContractError: What the backend gives is no `CaptureAdvice`, or names what can't be called.
+        BackendContractError: What the backend gives is no `CaptureAdvice`, or its function raised.
     """
     if not isinstance(backend, HasCaptureAdvice):
         return None
-    given = backend.capture_advice
-    advice = given if isinstance(given, CaptureAdvice) or not callable(given) else given(options)
+    whose = told or backend_in_words(backend.name)
+    advice = asked_with_options("capture_advice", backend.capture_advice, CaptureAdvice, options, whose)
     if not isinstance(advice, CaptureAdvice):
         raise BackendContractError(
-            f"backend {backend.name!r} has a capture_advice of type {type(advice).__name__} instead of CaptureAdvice"
+            f"{whose} has a capture_advice of type {type(advice).__name__} instead of CaptureAdvice"
         )
-    for function in (*advice.keep_whole, *advice.leave_out):
-        if not callable(function):
-            raise BackendContractError(f"backend {backend.name!r} advises on {function!r}, which can't be called")
     return advice

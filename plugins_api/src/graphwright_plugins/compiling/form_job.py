@@ -17,6 +17,7 @@ from graphwright_plugins.protocol import CompiledGraph, HasRefit
 from graphwright_plugins.report import reporting
 
 from .graph_compiler import GraphJob
+from .input_devices import inputs_elsewhere
 from .refitting import RefittingJob
 
 
@@ -34,9 +35,13 @@ class FormJob:
 
         Raises:
             LeftToEager: The graph can't be brought into the form as eager does it.
-            UnsupportedGraph: The graph has no such form, and the fallback is not to run then.
+            UnsupportedGraph: The graph has no such form, or inputs on devices that the backend doesn't list, and the
+                fallback is not to run then.
         """
         backend = self.job.owned.backend
+        elsewhere = inputs_elsewhere(backend, graph, example_inputs)
+        if elsewhere is not None:
+            return self._unsupported(elsewhere, graph, example_inputs)
         if not backend.capabilities.training and gradients_flow(graph, example_inputs):
             reason = f"gradients flow through the graph, and backend {self.job.name!r} does inference only"
             return self._on_fallback(UnsupportedGraph(reason, reason=reason), graph, example_inputs)
@@ -50,9 +55,7 @@ class FormJob:
         except LeftToEager:
             raise
         except UnsupportedGraph as error:
-            if self.job.on_error != "fallback":
-                raise
-            return self._on_fallback(error, graph, example_inputs)
+            return self._unsupported(error, graph, example_inputs)
 
     def plans(self, graph: fx.GraphModule, example_inputs: Sequence[Any]) -> tuple[PartitionPlan, ...]:
         """How a captured graph would be cut, one plan for each graph in the form; nothing is compiled by the backend.
@@ -70,6 +73,14 @@ class FormJob:
 
         compile_in_form(self.form, graph, example_inputs, note)
         return tuple(found)
+
+    def _unsupported(
+        self, error: UnsupportedGraph, graph: fx.GraphModule, example_inputs: Sequence[Any]
+    ) -> CompiledGraph:
+        """Do with a graph that the backend can't be given what the user asked for."""
+        if self.job.on_error != "fallback":
+            raise error
+        return self._on_fallback(error, graph, example_inputs)
 
     def _on_fallback(
         self, error: UnsupportedGraph, graph: fx.GraphModule, example_inputs: Sequence[Any]

@@ -113,7 +113,7 @@ def read_sizes_off_tensors(
     before = signature_before(graph, example_inputs)
     own = own_copy(graph)
     placeholders = own.graph.find_nodes(op="placeholder")
-    with own.graph.inserting_before(_first_after(placeholders)):
+    with own.graph.inserting_before(_first_after(own.graph, placeholders)):
         for place, (holder, dim) in found.items():
             arguments = (placeholders[holder], dim)
             if of_operators:
@@ -148,5 +148,5 @@ def _places_of_sizes(example_inputs: Sequence[Any]) -> dict[int, tuple[int, int]
     return {i: sizes[expression_of(value)] for i, value in numbers.items() if expression_of(value) in sizes}
 
 
-def _first_after(placeholders: Sequence[fx.Node]) -> fx.Node:
-    return placeholders[-1].next
+def _first_after(graph: fx.Graph, placeholders: Sequence[fx.Node]) -> fx.Node:
+    return placeholders[-1].next if placeholders else next(iter(graph.nodes))

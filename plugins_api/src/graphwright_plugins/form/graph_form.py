@@ -8,9 +8,13 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
-from graphwright_plugins.errors import BackendContractError
+from graphwright_plugins.errors import BackendContractError, DeclarationError
+from graphwright_plugins.naming import backend_in_words
+from graphwright_plugins.options.asking import asked_with_options
 from graphwright_plugins.protocol import Backend, HasGraphForm
 from graphwright_plugins.torch_compat import core_aten_decompositions, decompositions_by_name
+
+from .form_checks import FLAGS, check_choice, check_decompositions, check_flags, check_keep, dtypes_of
 
 Operators: TypeAlias = Collection[str] | Callable[[Any], bool]
 """Operators by name (`"aten.gelu.default"`, or `"aten.gelu"` for all of its overloads), or a function that is asked
@@ -19,7 +23,11 @@ for each."""
 
 @dataclass(frozen=True)
 class GraphForm:
-    """What graphs look like when `Backend.compile` gets them. The defaults are graphs as they were captured."""
+    """What graphs look like when `Backend.compile` gets them. The defaults are graphs as they were captured.
+
+    Raises:
+        DeclarationError: A value that the field can't have, or values that don't go together.
+    """
 
     level: Literal["torch", "aten"] = "torch"
     """`"torch"`: calls of torch functions and methods, one graph for forward and backward. `"aten"`: operators of
@@ -61,10 +69,18 @@ class GraphForm:
     written to, `HasRefit.update_weights` is called. Writing through `weight.data` escapes notice, as in autograd."""
 
     def __post_init__(self) -> None:
+        for name in ("level", "sizes", "weights"):
+            check_choice(name, getattr(self, name))
+        if not callable(self.partition):
+            check_choice("partition", self.partition, "a function")
+        check_flags({name: getattr(self, name) for name in FLAGS})
+        check_decompositions(self.decompositions)
+        check_keep(self.keep)
+        object.__setattr__(self, "dtypes", dtypes_of(self.dtypes))
         if self.level == "torch" and (self.decompositions != "none" or self.keep):
-            raise ValueError("decompositions and keep are of operators: they need the level 'aten'")
+            raise DeclarationError("decompositions and keep are of operators: they need the level 'aten'")
         if self.level == "torch" and self.in_place:
-            raise ValueError(
+            raise DeclarationError(
                 "in_place is about graphs of operators; at the level 'torch' graphs are as the user wrote them"
             )
 
@@ -92,20 +108,23 @@ class GraphForm:
 _AS_CAPTURED = GraphForm()
 
 
-def form_of(backend: Backend, options: Any) -> GraphForm:
+def form_of(backend: Backend, options: Any, told: str | None = None) -> GraphForm:
     """The form that a backend wants its graphs in, under these options.
 
     A backend that names none gets graphs as they were captured, of fixed sizes if it declares no dynamic shapes.
 
+    Args:
+        backend: The backend.
+        options: Its options.
+        told: The backend in words, for messages: `"backend 'name' of some-package 1.0"`.
+
     Raises:
-        BackendContractError: What the backend names is no `GraphForm`.
+        BackendContractError: What the backend names is no `GraphForm`, or its function raised.
     """
     if not isinstance(backend, HasGraphForm):
         return _AS_CAPTURED if backend.capabilities.dynamic_shapes else GraphForm(sizes="fixed")
-    wanted = backend.graph_form
-    form = wanted(options) if callable(wanted) else wanted
+    whose = told or backend_in_words(backend.name)
+    form = asked_with_options("graph_form", backend.graph_form, GraphForm, options, whose)
     if not isinstance(form, GraphForm):
-        raise BackendContractError(
-            f"backend {backend.name!r} has a graph_form of type {type(form).__name__} instead of GraphForm"
-        )
+        raise BackendContractError(f"{whose} has a graph_form of type {type(form).__name__} instead of GraphForm")
     return form
