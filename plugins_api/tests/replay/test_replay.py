@@ -144,3 +144,29 @@ def test_inputs_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         save_graph(tmp_path, graph, [torch.ones(3)], inputs=[torch.ones(2)])
     with pytest.raises(ValueError, match="2 inputs were given"):
         save_graph(tmp_path, graph, [torch.ones(3)], inputs=[torch.ones(3)] * 2)
+
+
+def test_a_folder_without_a_saved_graph_is_said_to_be_none(tmp_path: Path, capsys) -> None:
+    save_graph(tmp_path / "cut", fx.symbolic_trace(lambda x: (x + 1,)), [torch.ones(3)], backend="eager")
+    save_graph(tmp_path / "text", fx.symbolic_trace(lambda x: (x + 1,)), [torch.ones(3)], backend="eager")
+    (tmp_path / "cut/tensors.pt").write_bytes(b"cut")
+    (tmp_path / "text/graph.json").write_text("[1, 2")
+    for folder, words in {
+        "none": "it isn't there. Name a folder that save_graph made",
+        ".": "it holds no graph.json",
+        "text": "graph.json is missing or damaged (JSONDecodeError",
+        "cut": "tensors.pt is missing or damaged",
+        "cut/tensors.pt": "it is no folder",
+    }.items():
+        assert main([str(tmp_path / folder)]) == 2
+        told = capsys.readouterr().err
+        assert told.startswith("no replay: ")
+        assert words in told
+
+
+def test_what_the_command_line_names_wrongly_is_said(tmp_path: Path, capsys) -> None:
+    save_graph(tmp_path, fx.symbolic_trace(lambda x: (x + 1,)), [torch.ones(3)], backend="eager")
+    assert main([str(tmp_path), "--backend", "egaer"]) == 2
+    assert "Did you mean 'eager'" in capsys.readouterr().err
+    assert main([str(tmp_path), "--option", "depht=1"]) == 2
+    assert "no replay: backend 'eager' has no option 'depht'" in capsys.readouterr().err

@@ -1,5 +1,7 @@
 """The kit finds what is wrong: each class fails on a backend wrong in its subject, and passes on a right one."""
 
+import importlib
+
 import pytest
 
 pytest_plugins = ["pytester"]
@@ -151,6 +153,10 @@ class Test(testing.{tests}):
 """
 
 
+# Hypothesis' plugin would import and rewrite all of Hypothesis in each of these sessions, for its last report.
+QUIET = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
+
+
 def run_kit(
     pytester: pytest.Pytester, backend: str, tests: str, *arguments: str, body: str = "pass"
 ) -> pytest.RunResult:
@@ -158,9 +164,7 @@ def run_kit(
     pytester.makepyfile(wrong_backends=WRONG_BACKENDS)
     pytester.makepyfile(test_it=MODULE.format(backend=backend, tests=tests, body=body))
     pytester.syspathinsert()
-    # Hypothesis' plugin would import and rewrite all of Hypothesis in each of these sessions, for its last report.
-    plugins = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
-    return pytester.runpytest_inprocess("-q", *plugins, *arguments)
+    return pytester.runpytest_inprocess("-q", *QUIET, *arguments)
 
 
 @pytest.mark.parametrize(
@@ -251,3 +255,158 @@ def test_a_known_failure_names_one_value_of_any_parameter(
     outcomes = run_kit(pytester, "wrong_values", tests, "-k", selected, body=body).parseoutcomes()
     assert outcomes["xfailed"] == 1
     assert outcomes["failed"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("test_nope", "there is no such test."),
+        ("test_dtypes", "Did you mean 'test_dtype'"),
+        ("test_dtype[torch.flot32]", "Did you mean 'test_dtype[torch.float32]'"),
+        ("test_rank[17]", "It is run as: 'test_rank[0]', 'test_rank[1]'"),
+    ],
+)
+def test_a_known_failure_of_no_test_is_refused(pytester: pytest.Pytester, key: str, told: str) -> None:
+    body = f'known_failures = {{"{key}": testing.KnownFailure("notyet", "by the test")}}'
+    result = run_kit(pytester, "right", "NumericsTests", "-k", "test_dtype and float32", body=body)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    text = result.stderr.str()
+    assert f"known_failures of test_it.py::Test has an entry '{key}'" in text
+    assert told in text
+
+
+def test_single_tests_run_with_the_whole_list(pytester: pytest.Pytester) -> None:
+    body = 'known_failures = {"test_rank[2]": testing.KnownFailure("notyet", "by the test")}'
+    pytester.makepyfile(wrong_backends=WRONG_BACKENDS)
+    pytester.makepyfile(test_it=MODULE.format(backend="wrong_values", tests="NumericsTests", body=body))
+    pytester.syspathinsert()
+    for single, outcome in (("test_rank[2]", "xfailed"), ("test_rank[1]", "failed"), ("test_special", "failed")):
+        result = pytester.runpytest_inprocess("-q", *QUIET, f"test_it.py::Test::{single}")
+        assert outcome in result.parseoutcomes()
+
+
+INSIDE = """
+import pytest
+from graphwright_plugins import testing
+
+class TestMine(testing.ConformanceKit):
+    class {name}({base}):
+        known_failures = {{}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "told"),
+    [
+        (
+            "TestNumeric",
+            "testing.NumericsTests",
+            "TestMine.TestNumeric inherits from testing.NumericsTests, and would run beside the kit's own class for "
+            "that, which knows nothing of what is written here: call it TestNumerics, or write it outside of TestMine",
+        ),
+        ("TestNumerics", "testing.OptionTests", "TestMine.TestNumerics would take away all tests of that name"),
+        ("TestNumerics", "", "inherit from testing.NumericsTests, or choose another name"),
+        ("TestNumeric", "", "TestMine.TestNumeric has known_failures, and is no class of the kit"),
+    ],
+)
+def test_a_class_inside_that_replaces_nothing_is_refused(name: str, base: str, told: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        exec(INSIDE.format(name=name, base=base), {"__name__": "test_inside"})
+    assert told in str(caught.value)
+
+
+def test_classes_inside_may_be_replaced_and_added() -> None:
+    exec(INSIDE.format(name="TestNumerics", base="testing.NumericsTests"), {"__name__": "test_inside"})
+    exec(INSIDE.format(name="TestMyOwn", base="testing.ConformanceTests"), {"__name__": "test_inside"})
+
+
+SETS = """
+from dataclasses import dataclass
+
+import pytest
+import torch
+from graphwright_plugins import Capabilities, testing
+
+
+@dataclass(frozen=True)
+class Options:
+    scale: float = 1.0
+    depth: int = 1
+
+
+class Scaling:
+    name = "scaling"
+    capabilities = Capabilities()
+    options_type = Options
+
+    def compile(self, graph, example_inputs, options):
+        assert options.depth == 3
+        return lambda *args: tuple(
+            out * options.scale if isinstance(out, torch.Tensor) and options.scale != 1 else out
+            for out in graph.forward(*args)
+        )
+
+
+@pytest.fixture
+def backend():
+    return Scaling()
+
+
+class TestMine(testing.ConformanceKit):
+    options = {"depth": 3}
+    option_sets = {"doubled": {"scale": 2.0}, "once": {"scale": 1.0}}
+
+    class TestForward(testing.ForwardTests):
+        known_failures = {
+            "test_program[doubled]": testing.KnownFailure("notyet", "by the test"),
+            "test_grad_mode[no_grad]": testing.KnownFailure("notyet", "by the test"),
+        }
+
+    class TestOptions(testing.OptionTests):
+        option_sets = {}
+        options = {"depth": 3, "scale": 1.0}
+"""
+
+
+def test_option_sets_run_each_test_for_each(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_it=SETS)
+    selected = "TestForward and (matmul or no_grad) or test_unknown_option"
+    lines = pytester.runpytest_inprocess("-q", "-rA", *QUIET, "-k", selected).outlines
+    found = {line.split()[1].rpartition("::")[2]: line.split()[0] for line in lines if "test_it.py::" in line}
+    assert found == {
+        "test_program[defaults-matmul]": "PASSED",
+        "test_program[doubled-matmul]": "XFAIL",
+        "test_program[once-matmul]": "PASSED",
+        # The entry for one mode means all sets, and that it passes in two of them is an error.
+        "test_grad_mode[defaults-no_grad]": "FAILED",
+        "test_grad_mode[doubled-no_grad]": "XFAIL",
+        "test_grad_mode[once-no_grad]": "FAILED",
+        "test_unknown_option": "PASSED",
+    }
+
+
+LOUD = """
+import logging
+import torch
+
+def loud(gm, example_inputs):
+    torch._logging.trace_structured("artifact", payload_fn=lambda: "pages of it")
+    logging.getLogger("mine").debug("a line of mine")
+    return lambda *args: None
+"""
+
+
+def test_failures_come_without_the_lines_of_torch_trace(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(wrong_backends=LOUD)
+    pytester.makepyfile(test_it=MODULE.format(backend="loud", tests="ForwardTests", body="pass"))
+    pytester.syspathinsert()
+    text = pytester.runpytest_inprocess("-q", *QUIET, "--log-level=DEBUG", "-k", "matmul").stdout.str()
+    assert "a compiled graph returned NoneType" in text
+    assert "a line of mine" in text
+    assert "torch.__trace" not in text
+
+
+def test_assertions_of_the_kit_explain_themselves() -> None:
+    for name in ("artifacts", "comparison", "weights"):
+        module = importlib.import_module(f"graphwright_plugins.testing.{name}")
+        assert "@pytest_ar" in vars(module)

@@ -11,6 +11,7 @@ pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("precision_as_before")
 
 BACKENDS = '''
+import io
 import os
 import pickle
 import time
@@ -328,6 +329,55 @@ class LoadsSomethingElse(Saving):
         return lambda *args: tuple(out * 2 for out in graph(*args))
 
 
+class SavingWeights(Saving):
+    """Right; weights are constants of what it saves."""
+
+    def __init__(self, weights="frozen"):
+        super().__init__()
+        self.graph_form = GraphForm(weights=weights)
+
+    def save(self, compiled):
+        out = io.BytesIO()
+        torch.save([pickle.dumps(compiled), compiled.state_dict()], out)
+        return out.getvalue()
+
+    def load(self, data, options):
+        text, tensors = torch.load(io.BytesIO(data), weights_only=True)
+        graph = pickle.loads(text)
+        for name, tensor in self.loaded(tensors).items():
+            setattr(graph, name, torch.nn.Parameter(tensor, requires_grad=False))
+        return graph
+
+    def loaded(self, tensors):
+        return tensors
+
+
+class LoadsFakes(SavingWeights):
+    """As where `torch.load` gives tensors without values."""
+
+    def loaded(self, tensors):
+        return {name: tensor.to("meta") for name, tensor in tensors.items()}
+
+
+class LoadsOtherWeights(SavingWeights):
+    def loaded(self, tensors):
+        return {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
+
+
+class RefitsWhatItLoads(SavingWeights):
+    def __init__(self):
+        super().__init__("refit")
+
+    def update_weights(self, compiled, tensors):
+        for name, tensor in tensors.items():
+            setattr(compiled, name, torch.nn.Parameter(tensor.clone(), requires_grad=False))
+
+
+class RefitsNothingLoaded(RefitsWhatItLoads):
+    def update_weights(self, compiled, tensors):
+        return compiled
+
+
 class KeyOfTheMoment(Saving):
     def cache_key_parts(self, options):
         return {"version": "1", "time": str(time.perf_counter())}
@@ -481,6 +531,7 @@ CAUGHT = {
     "PartitionTests::test_position": ["IgnoresChanges()"],
     "PartitionTests::test_own_parts": ["NoReasons()"],
     "ArtifactTests::test_found_again": ["LoadsSomethingElse()"],
+    "ArtifactTests::test_weights": ["LoadsFakes()", "LoadsOtherWeights()", "RefitsNothingLoaded()"],
     "ArtifactTests::test_key_parts": ["KeyOfTheMoment()"],
     "ArtifactTests::test_damaged_content": ["LoadsAnything()"],
     "CompositionTests::test_autocast": ["WithoutAutocast()"],
@@ -488,7 +539,7 @@ CAUGHT = {
 }
 
 PASSED = {
-    "ArtifactTests": ["Saving()", "Partly()"],
+    "ArtifactTests": ["Saving()", "Partly()", "SavingWeights()", "RefitsWhatItLoads()"],
     "OptionTests": ["Full()"],
     "WeightTests": ["Full()", "Refitting()"],
     "LifeTests::test_close": ["Full()"],

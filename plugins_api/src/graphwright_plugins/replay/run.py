@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
-from graphwright_plugins.errors import LeftToEager
+from graphwright_plugins.errors import LeftToEager, PluginError
 from graphwright_plugins.graphs.ambient_state import AmbientState
 from graphwright_plugins.partition.part_runner import pristine
 from graphwright_plugins.protocol import Backend
@@ -142,7 +142,7 @@ def _told(error: Exception) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; 0 where the results are as in eager."""
+    """Run the command line; 0 where results are as in eager, 1 where they aren't, 2 where nothing was tried."""
     parser = argparse.ArgumentParser(prog="python -m graphwright_plugins.replay", description=__doc__)
     parser.add_argument("folder", help="what save_graph made")
     parser.add_argument("--backend", help="the backend; the one it was saved for by default")
@@ -151,7 +151,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-run", action="store_true", help="compile only")
     chosen = parser.parse_args(arguments)
     options = dict(map(_option, chosen.option)) if chosen.option else None
-    result = replay(chosen.folder, chosen.backend, options, mode=chosen.mode, run=not chosen.no_run)
+    try:
+        result = replay(chosen.folder, chosen.backend, options, mode=chosen.mode, run=not chosen.no_run)
+    except PluginError as error:
+        sys.stderr.write(f"no replay: {error}\n")
+        return 2
     sys.stdout.write(f"{result}\n")
     return 0 if result.outcome in ("same", "compiled") else 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
@@ -93,13 +94,11 @@ def load_graph(folder: str | Path) -> SavedGraph:
     """Load what `save_graph` saved.
 
     Raises:
-        NotSavable: It was saved in another format, or refers to a function that isn't there.
+        NotSavable: There is no saved graph, it was saved in another format or is damaged, or it refers to a function
+            that isn't there.
     """
     place = Path(folder)
-    content = json.loads((place / "graph.json").read_text())
-    if content["format"] != _FORMAT:
-        raise NotSavable(f"{place} was saved in format {content['format']}, and this version reads {_FORMAT}")
-    data = torch.load(place / "tensors.pt", weights_only=True)
+    content, data = _read(place)
     grad, autocast, cache, nesting, kernels = decode(content["state"], {})
     return SavedGraph(
         graph=_decode_graph(content["graph"], data["held"], ""),
@@ -109,6 +108,29 @@ def load_graph(folder: str | Path) -> SavedGraph:
         options={name: decode(code, {}) for name, code in content["options"].items()},
         state=AmbientState(grad, autocast, cache, nesting, kernels),
     )
+
+
+def _read(place: Path) -> tuple[Any, Any]:
+    """The two files of a folder that make a graph."""
+    if not (place / "graph.json").is_file():
+        there = "holds no graph.json" if place.is_dir() else "isn't there" if not place.exists() else "is no folder"
+        raise NotSavable(f"there is no saved graph at {place}: it {there}. Name a folder that save_graph made")
+    try:
+        content = json.loads((place / "graph.json").read_text())
+        version = content["format"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _unreadable(place / "graph.json", error) from error
+    if version != _FORMAT:
+        raise NotSavable(f"{place} was saved in format {version}, and this version reads {_FORMAT}")
+    try:
+        return content, torch.load(place / "tensors.pt", weights_only=True)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise _unreadable(place / "tensors.pt", error) from error
+
+
+def _unreadable(file: Path, error: Exception) -> NotSavable:
+    told = f"{type(error).__name__}: {error}".partition("\n")[0]
+    return NotSavable(f"the saved graph can't be read: {file} is missing or damaged ({told}). Save the graph again")
 
 
 def _check_output(graph: fx.GraphModule) -> None:

@@ -19,9 +19,18 @@ its own tests, in `known_failures`. `python -m graphwright_plugins.testing repor
 tells by theme what came of it.
 """
 
+# ruff: noqa: E402  what pytest is told has to come before the imports
+
+import pkgutil
+
+import pytest
+
+# Assertions of the kit explain themselves as those of test modules do.
+pytest.register_assert_rewrite(*(f"{__name__}.{module.name}" for module in pkgutil.iter_modules(__path__)))
+
 from .aliasing import AliasingTests
 from .artifacts import ArtifactTests
-from .base import ConformanceTests, KitSettings, KnownFailure
+from .base import ConformanceTests
 from .calling import CallingTests
 from .composition import CaptureTests, CompositionTests
 from .contract import ContractTests
@@ -29,10 +38,12 @@ from .dynamic_shapes import DynamicShapeTests
 from .failures import ErrorTests
 from .forward import ForwardTests
 from .kit import ConformanceKit
+from .known_failures import KnownFailure
 from .lifetime import LifeTests
 from .loading import LoadingTests
 from .mutation import MutationTests
 from .numerics import NumericsTests
+from .option_sets import KitSettings
 from .option_values import OptionTests
 from .partitioning import PartitionTests
 from .program import Program, compile_program, trace

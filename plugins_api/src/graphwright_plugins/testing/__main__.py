@@ -1,6 +1,7 @@
 """`python -m graphwright_plugins.testing report --backend NAME`: run the kit, write what came of it."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the status is 0 where nothing failed, 1 where something did, 2 where there is no report."""
     chosen = _parser().parse_args(arguments)
     try:
+        if chosen.output is not None:
+            _check_writable(chosen.output)
         report = run_kit(chosen.backend, tests=chosen.tests, device=chosen.device, themes=map(Theme, chosen.theme))
     except NoReport as error:
         print(f"no report: {error}", file=sys.stderr)
@@ -21,9 +24,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.output is None:
         sys.stdout.write(text)
     else:
-        chosen.output.write_text(text, encoding="utf-8")
+        try:
+            chosen.output.write_text(text, encoding="utf-8")
+        except OSError as error:  # a run takes minutes: what came of it isn't thrown away
+            sys.stdout.write(text)
+            print(f"the report isn't in {chosen.output}, which can't be written: {error}", file=sys.stderr)
+            return 2
         print(f"{chosen.backend}: {summary(report)} See {chosen.output}.")
     return 1 if report.of("failed") else 0
+
+
+def _check_writable(output: Path) -> None:
+    """Refuse a file that can't be written before the kit runs, which takes minutes."""
+    if output.is_dir():
+        raise NoReport(f"--output {output} is a folder; name a file in it")
+    if not output.absolute().parent.is_dir():
+        raise NoReport(f"--output {output} is in a folder that isn't there; make {output.absolute().parent} first")
+    if not os.access(output if output.exists() else output.absolute().parent, os.W_OK):
+        raise NoReport(f"--output {output} can't be written: this user may not")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,7 +8,9 @@ from typing import Any, Final
 
 import pytest
 import torch
+from torch.nn import functional
 
+from graphwright_plugins.form.weights import OfferedValues, offering
 from graphwright_plugins.loading.registry import default_registry
 from graphwright_plugins.protocol import CompiledGraph, HasArtifacts
 from graphwright_plugins.resolve import ResolvedBackend, resolve_backend
@@ -16,7 +18,8 @@ from graphwright_plugins.store.outcomes import CacheOutcome, listen_to_cache
 from graphwright_plugins.store.settings import ArtifactSettings, using_artifact_settings
 from graphwright_plugins.supports import HasPartitioner, HasSupports
 
-from .base import ConformanceTests
+from .base import ConformanceTests, call
+from .comparison import assert_same_values
 from .fresh_process import run_python
 from .program import Program, compile_program
 from .stand_ins import Recording
@@ -33,6 +36,11 @@ def _inputs() -> Sequence[torch.Tensor]:
 
 
 PROGRAM = Program("saved", _function, _inputs)
+WEIGHTS = Program(
+    "saved with weights",
+    lambda x, weight, bias: (torch.relu(functional.linear(x, weight, bias)), torch.matmul(x, torch.t(weight))),
+    lambda: (torch.randn(5, 3), torch.nn.Parameter(torch.randn(4, 3)), torch.nn.Parameter(torch.randn(4))),
+)
 TRAINED = Program("saved with gradients", _function, lambda: (torch.randn(4, 3), torch.randn(3, 3, requires_grad=True)))
 OTHERS = [
     Program("other dtype", _function, lambda: [value.double() for value in _inputs()]),
@@ -48,7 +56,7 @@ from graphwright_plugins.resolve import resolve_backend
 from graphwright_plugins.testing import artifacts
 name, options, device, folder = sys.argv[1:]
 resolved = resolve_backend(name, json.loads(options))
-print("results:", *artifacts.results_of(resolved, artifacts.PROGRAM, Path(folder), device))
+print(json.dumps(artifacts.fill(resolved, Path(folder), device)))
 """
 
 
@@ -67,18 +75,33 @@ class ArtifactTests(ConformanceTests):
         assert isinstance(resolved.backend, HasArtifacts)
         parts = resolved.backend.cache_key_parts(resolved.options)
         assert all(isinstance(text, str) for pair in parts.items() for text in pair), parts
-        assert dict(resolved.backend.cache_key_parts(resolved.options)) == dict(parts)
+        again = resolved.backend.cache_key_parts(resolved.options)
+        assert dict(again) == dict(parts), f"cache_key_parts() gave {dict(parts)}, and then {dict(again)}"
 
     def test_found_again(self, resolved: ResolvedBackend, tmp_path: Path) -> None:
         """The second compilation loads what the first one saved."""
-        assert self._results(resolved, PROGRAM, tmp_path) == {"miss", "saved"}
-        assert self._results(resolved, PROGRAM, tmp_path) == {"hit"}
+        self._expect({"miss", "saved"}, resolved, PROGRAM, tmp_path)
+        self._expect({"hit"}, resolved, PROGRAM, tmp_path)
+
+    def test_weights(self, resolved: ResolvedBackend, tmp_path: Path) -> None:
+        """What is loaded computes with the weights of the call: those it was saved with, others, and changed ones.
+
+        Under the form `weights="frozen"` or `"refit"` they are constants of the graph, and `load` must give them back.
+        """
+        for seed in (0, 0, 1):
+            inputs = WEIGHTS.inputs(self.device, seed)
+            compiled, outcomes = compile_stored(resolved, WEIGHTS, tmp_path, inputs)
+            self._declared(resolved, outcomes)
+            check_weights(resolved, compiled, inputs)
+            with torch.no_grad():
+                inputs[1].mul_(2)
+            check_weights(resolved, compiled, inputs)
 
     def test_gradients(self, resolved: ResolvedBackend, tmp_path: Path) -> None:
         """Gradients flow through what was loaded; or it says that such a graph can't be kept."""
         self.require(resolved, "training")
         for _ in range(2):
-            compiled, _ = _compile(resolved, TRAINED, tmp_path, self.device)
+            compiled, _ = compile_stored(resolved, TRAINED, tmp_path, TRAINED.inputs(self.device))
             ours, theirs = TRAINED.inputs(self.device), TRAINED.inputs(self.device)
             compiled(*ours)[0].sum().backward()
             _function(*theirs)[0].sum().backward()
@@ -89,13 +112,13 @@ class ArtifactTests(ConformanceTests):
 
         What differs only in what the fallback runs is the same to the backend: a hit is right there.
         """
-        self._results(resolved, PROGRAM, tmp_path)
+        self._outcomes(resolved, PROGRAM, tmp_path)
         seen = set(self._graphs(resolved, PROGRAM))
         for program in OTHERS:
             (dtype,) = {value.dtype for value in program.inputs()}
             graphs = self._graphs(resolved, program) if dtype in resolved.capabilities.dtypes else []
             if graphs:
-                found = self._outcomes(resolved, program, tmp_path)
+                found = [outcome.result for outcome in self._outcomes(resolved, program, tmp_path)]
                 assert found.count("hit") <= sum(graph in seen for graph in graphs), (
                     f"{program.id} took an artifact not its own"
                 )
@@ -103,19 +126,20 @@ class ArtifactTests(ConformanceTests):
 
     def test_truncated(self, resolved: ResolvedBackend, tmp_path: Path) -> None:
         """A file that was cut off is compiled anew."""
-        self._results(resolved, PROGRAM, tmp_path)
+        self._something(resolved, self._outcomes(resolved, PROGRAM, tmp_path))
         files = list(tmp_path.rglob("*.gwa"))
-        assert files
+        assert files, "nothing was saved"
         for file in files:
             file.write_bytes(file.read_bytes()[:-5])
-        assert self._results(resolved, PROGRAM, tmp_path) == {"rejected", "saved"}
+        self._expect({"rejected", "saved"}, resolved, PROGRAM, tmp_path)
 
     def test_read_only(self, resolved: ResolvedBackend, tmp_path: Path) -> None:
         """A store that is only read is used, and left as it is."""
-        assert self._results(resolved, PROGRAM, tmp_path, "read_only") == {"miss"}
-        assert list(tmp_path.rglob("*.gwa")) == []
-        self._results(resolved, PROGRAM, tmp_path)
-        assert self._results(resolved, PROGRAM, tmp_path, "read_only") == {"hit"}
+        self._expect({"miss"}, resolved, PROGRAM, tmp_path, "read_only")
+        written = [file.name for file in tmp_path.rglob("*.gwa")]
+        assert not written, f"a store that is only read was written to: {written}"
+        self._outcomes(resolved, PROGRAM, tmp_path)
+        self._expect({"hit"}, resolved, PROGRAM, tmp_path, "read_only")
 
     def test_damaged_content(self, resolved: ResolvedBackend) -> None:
         """`load` of what `save` never gave raises, or gives something that can't be mistaken for a graph."""
@@ -127,18 +151,24 @@ class ArtifactTests(ConformanceTests):
         assert not callable(loaded), "load made a compiled graph of what is none"
 
     def test_another_process(self, resolved: ResolvedBackend, tmp_path: Path) -> None:
-        """What another process saved is loaded by this one."""
+        """What another process saved is loaded by this one, with the weights that are constants of it."""
         if resolved.name not in default_registry():
             pytest.skip(f"backend {resolved.name!r} was handed over as an object: another process can't find it")
         there = run_python(_ELSEWHERE, resolved.name, json.dumps(dict(self.options or {})), self.device, str(tmp_path))
-        assert there.returncode == 0, there.stderr
-        results = there.stdout.splitlines()[-1]
-        if "not_cached" in results:
+        assert there.returncode == 0, f"another process that compiles and saves failed: {there.stderr}"
+        filled: dict[str, list[str]] = json.loads(there.stdout.splitlines()[-1])
+        if "not_cached" in filled[PROGRAM.id]:
             self.not_declared(f"backend {resolved.name!r} doesn't keep this graph")
-        if results == "results:":
+        if not filled[PROGRAM.id]:
             self._gets_nothing(resolved)
-        assert set(results.split()[1:]) == {"miss", "saved"}
-        assert self._results(resolve_backend(resolved.name, self.options), PROGRAM, tmp_path) == {"hit"}
+        assert set(filled[PROGRAM.id]) == {"miss", "saved"}, f"in another process the store gave {filled[PROGRAM.id]}"
+        here = resolve_backend(resolved.name, self.options)
+        self._expect({"hit"}, here, PROGRAM, tmp_path)
+        inputs = WEIGHTS.inputs(self.device)
+        compiled, outcomes = compile_stored(here, WEIGHTS, tmp_path, inputs)
+        check_weights(here, compiled, inputs)
+        if "saved" in filled[WEIGHTS.id]:
+            assert "hit" in [outcome.result for outcome in outcomes], _told(WEIGHTS, outcomes, {"hit"})
 
     def _graphs(self, resolved: ResolvedBackend, program: Program) -> list[str]:
         """What the backend is given of a program."""
@@ -150,36 +180,85 @@ class ArtifactTests(ConformanceTests):
         if isinstance(resolved.backend, (HasSupports, HasPartitioner)):
             self.not_declared(f"backend {resolved.name!r} does nothing of the program that is to be saved")
 
-    def _results(self, resolved: ResolvedBackend, program: Program, folder: Path, mode: Any = "on") -> set[str]:
-        """The outcomes for a program of which the backend gets a part or several."""
-        outcomes = self._outcomes(resolved, program, folder, mode)
+    def _something(self, resolved: ResolvedBackend, outcomes: Sequence[CacheOutcome]) -> None:
+        """Skip the test where the backend got nothing that could be saved."""
         if not outcomes:
             self._gets_nothing(resolved)
-        return set(outcomes)
 
-    def _outcomes(self, resolved: ResolvedBackend, program: Program, folder: Path, mode: Any = "on") -> list[str]:
+    def _expect(
+        self, wanted: set[str], resolved: ResolvedBackend, program: Program, folder: Path, mode: Any = "on"
+    ) -> None:
+        """Compile a program of which the backend gets a part or several, and compare the outcomes."""
+        outcomes = self._outcomes(resolved, program, folder, mode)
+        self._something(resolved, outcomes)
+        assert {outcome.result for outcome in outcomes} == wanted, _told(program, outcomes, wanted)
+
+    def _outcomes(
+        self, resolved: ResolvedBackend, program: Program, folder: Path, mode: Any = "on"
+    ) -> list[CacheOutcome]:
         """Compile with a store, check a call, and give the outcomes of looking into the store and saving."""
-        compiled, outcomes = _compile(resolved, program, folder, self.device, mode)
+        compiled, outcomes = compile_stored(resolved, program, folder, program.inputs(self.device), mode)
         for seed in range(2):
             self.check_call(resolved, compiled, program, program.inputs(self.device, seed), seed)
-        kept = [outcome.reason for outcome in outcomes if outcome.result == "not_cached"]
-        if kept:
-            self.not_declared(f"backend {resolved.name!r} doesn't keep this graph: {kept[0]}")
-        return [outcome.result for outcome in outcomes]
+        self._declared(resolved, outcomes)
+        return outcomes
+
+    def _declared(self, resolved: ResolvedBackend, outcomes: Sequence[CacheOutcome]) -> None:
+        """Skip the test where the backend said that the graph can't be kept."""
+        for outcome in outcomes:
+            if outcome.result == "not_cached":
+                self.not_declared(f"backend {resolved.name!r} doesn't keep this graph: {outcome.reason}")
 
 
-def results_of(resolved: ResolvedBackend, program: Program, folder: Path, device: str) -> list[str]:
-    """Compile with a store, and give the outcomes of looking into it and saving."""
-    return [outcome.result for outcome in _compile(resolved, program, folder, device)[1]]
+def fill(resolved: ResolvedBackend, folder: Path, device: str) -> dict[str, list[str]]:
+    """Compile two programs with a store, one of them with weights; the outcomes of each, by the program's name."""
+    filled: dict[str, list[str]] = {}
+    for program in (PROGRAM, WEIGHTS):
+        inputs = program.inputs(device)
+        compiled, outcomes = compile_stored(resolved, program, folder, inputs)
+        filled[program.id] = [outcome.result for outcome in outcomes]
+        if program is WEIGHTS:
+            check_weights(resolved, compiled, inputs)
+    return filled
 
 
-def _compile(
-    resolved: ResolvedBackend, program: Program, folder: Path, device: str, mode: Any = "on"
+def check_weights(resolved: ResolvedBackend, compiled: CompiledGraph, inputs: Sequence[Any]) -> None:
+    """Compare a call of what was compiled of `WEIGHTS` with eager, which a graph with other weights isn't equal to."""
+    with torch.no_grad():
+        expected, actual = WEIGHTS.function(*inputs), call(compiled, inputs)
+    assert_same_values(expected, actual, resolved.capabilities, "with the call's weights, output")
+
+
+def compile_stored(
+    resolved: ResolvedBackend, program: Program, folder: Path, inputs: Sequence[Any], mode: Any = "on"
 ) -> tuple[CompiledGraph, list[CacheOutcome]]:
+    """Compile with a store, as the framework does: the weights of the first call are offered as constants.
+
+    Args:
+        resolved: The backend.
+        program: The program; with `WEIGHTS` no gradients are asked for.
+        folder: Where the store is to be.
+        inputs: The first call's inputs. What is compiled for their weights goes with them.
+        mode: How the store is used.
+
+    Returns:
+        What was compiled or loaded; and the outcomes, to which later ones are not added.
+    """
     outcomes: list[CacheOutcome] = []
     end = listen_to_cache(outcomes.append)
+    grad = torch.is_grad_enabled() and program is not WEIGHTS
     try:
-        with using_artifact_settings(ArtifactSettings(mode, folder / "store")):
-            return compile_program(resolved, program, program.inputs(device)), outcomes
+        with (
+            using_artifact_settings(ArtifactSettings(mode, folder / "store")),
+            offering(OfferedValues(inputs)),
+            torch.set_grad_enabled(grad),
+        ):
+            return compile_program(resolved, program, inputs), outcomes
     finally:
         end()
+
+
+def _told(program: Program, outcomes: Sequence[CacheOutcome], wanted: set[str]) -> str:
+    """What the store did, where that is wrong."""
+    lines = [f"{one.result}: {one.reason}" if one.reason else one.result for one in outcomes]
+    return f"for the program {program.id!r} the store gave {lines}, where {sorted(wanted)} was expected"

@@ -1,8 +1,9 @@
 """What all conformance classes share: the resolved backend, running a program both ways, known failures."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, NoReturn, TypeVar
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final, NoReturn, TypeVar
 
 import pytest
 import torch
@@ -13,6 +14,8 @@ from graphwright_plugins.resolve import ResolvedBackend, resolve_backend
 from graphwright_plugins.torch_compat import DATA_DEPENDENT_ERRORS
 
 from .comparison import alias_facts, assert_same_aliases, assert_same_values
+from .known_failures import KnownFailure, ListChecks, keys_of
+from .option_sets import SET_FIXTURE, KitSettings, options_in_set, set_names, setting
 from .program import Program, compile_program, dtypes_of
 from .themes import Theme
 
@@ -22,31 +25,13 @@ NOT_DECLARED: Final = "not supported by declaration"
 REFUSALS: Final[tuple[type[BaseException], ...]] = (UnsupportedGraph, *DATA_DEPENDENT_ERRORS)
 """What may be raised for a graph whose sizes depend on values."""
 
+TRACE_VARIABLE: Final = "TORCH_TRACE"
+"""The environment variable that asks torch for its trace of what is compiled."""
+
 _Test = TypeVar("_Test", bound=Callable[..., None])
 
 
-@dataclass(frozen=True)
-class KnownFailure:
-    """A test that a backend is known to fail, and why."""
-
-    kind: Literal["notimpl", "notyet", "never"]
-    """`"notimpl"`: the backend doesn't do it. `"notyet"`: what it builds on doesn't. `"never"`: it can't be done."""
-    reason: str
-    """Why, as a clause."""
-    raises: type[BaseException] = AssertionError
-    """The exception with which the test fails; any other one is an error."""
-
-
-class KitSettings:
-    """What holds for all classes inside a class that inherits from this one."""
-
-    device: ClassVar[str] = "cpu"
-    """Where the inputs live."""
-    options: ClassVar[Mapping[str, Any] | None] = None
-    """Options of the backend to test with."""
-
-
-class ConformanceTests:
+class ConformanceTests(KitSettings):
     """Base of the conformance classes.
 
     The inheriting module provides a fixture `backend`: a name, a `Backend` object or a `(gm, example_inputs)` callable.
@@ -54,39 +39,54 @@ class ConformanceTests:
 
     theme: ClassVar[Theme]
     """What the class is about."""
-    device: ClassVar[str] = "cpu"
-    """Where the inputs live."""
-    options: ClassVar[Mapping[str, Any] | None] = None
-    """Options of the backend to test with."""
     known_failures: ClassVar[Mapping[str, KnownFailure]] = {}
     """By test name: `"test_x"` for all that it is run for, `"test_x[add in place]"` for one program, and
-    `"test_x[torch.bool]"` for one value of any parameter. A known failure that passes is an error, so that the list
-    stays true."""
+    `"test_x[torch.bool]"` for one value of any parameter, `"test_x[refit]"` for one of `option_sets`. A known failure
+    that passes is an error, and so is one of a test that there isn't, so that the list stays true."""
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Run a test for each option set; called by pytest while it collects."""
+        plugins = metafunc.config.pluginmanager
+        if not plugins.has_plugin(ListChecks.__name__):
+            plugins.register(ListChecks(), ListChecks.__name__)
+        names = set_names(metafunc.definition)
+        if names:
+            metafunc.parametrize(SET_FIXTURE, names, indirect=True, ids=names)
 
     @pytest.fixture
     def resolved(self, backend: Any, _take_settings: None) -> ResolvedBackend:
         """The backend with its options."""
         return resolve_backend(backend, self.options)
 
+    @pytest.fixture(name=SET_FIXTURE)
+    def _option_set(self, request: pytest.FixtureRequest) -> str | None:
+        name: str | None = getattr(request, "param", None)
+        return name
+
     @pytest.fixture(autouse=True)
-    def _take_settings(self, request: pytest.FixtureRequest) -> None:
-        for node in request.node.listchain():
-            if isinstance(node, pytest.Class) and issubclass(node.obj, KitSettings):
-                for setting in ("device", "options"):
-                    if setting in vars(node.obj):
-                        setattr(self, setting, getattr(node.obj, setting))
+    def _take_settings(self, request: pytest.FixtureRequest, _option_set: str | None) -> None:
+        # On the object, of which there is one for each test.
+        vars(self)["device"] = setting(request.node, "device") or self.device
+        vars(self)["options"] = options_in_set(request.node, _option_set)
 
     @pytest.fixture(autouse=True)
     def _apply_known_failures(self, request: pytest.FixtureRequest) -> None:
-        name = getattr(request.node, "originalname", request.node.name)
-        parameters = getattr(request.node, "callspec", None)
-        values = () if parameters is None else parameters.params.values()
-        for key in (request.node.name, *(f"{name}[{_label(value)}]" for value in values), name):
+        for key in keys_of(request.node):
             if key in self.known_failures:
                 failure = self.known_failures[key]
                 reason = f"{failure.kind}: {failure.reason}"
                 request.applymarker(pytest.mark.xfail(reason=reason, raises=failure.raises, strict=True))
                 return
+
+    @pytest.fixture(autouse=True)
+    def _leave_out_trace_lines(self) -> Iterator[None]:
+        # Where something fails pytest shows what was logged: pages, here, of what only torch's own tools read.
+        logger = logging.getLogger("torch.__trace")
+        before = logger.level
+        if TRACE_VARIABLE not in os.environ:
+            logger.setLevel(logging.CRITICAL)
+        yield
+        logger.setLevel(before)
 
     def require(self, resolved: ResolvedBackend, *abilities: str) -> None:
         """Skip the test where the backend doesn't claim one of these `Capabilities`."""
@@ -138,11 +138,6 @@ class ConformanceTests:
         assert_same_values(expected, actual, resolved.capabilities, "output")
         assert_same_values(eager_inputs, inputs, resolved.capabilities, "input after the call")
         assert_same_aliases(alias_facts(eager_inputs, expected), alias_facts(inputs, actual))
-
-
-def _label(value: Any) -> str:
-    """A parameter's value, as pytest shows it in the names of the kit's tests."""
-    return value.id if isinstance(value, Program) else str(getattr(value, "__name__", value))
 
 
 def call(compiled: CompiledGraph, inputs: Sequence[Any]) -> Sequence[Any]:

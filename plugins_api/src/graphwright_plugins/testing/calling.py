@@ -78,7 +78,8 @@ class CallingTests(ConformanceTests):
         compiled = compile_graph(resolved, fx.GraphModule(torch.nn.Module(), graph), [])
         for _ in range(2):
             (result,) = call(compiled, [])
-            assert torch.equal(result, torch.full((2, 3), 1.5, device=self.device))
+            expected = torch.full((2, 3), 1.5, device=self.device)
+            assert torch.equal(result, expected), f"a graph without inputs gives {result} instead of {expected}"
 
     def test_many_inputs(self, resolved: ResolvedBackend) -> None:
         """Forty inputs and outputs, in order."""
@@ -97,7 +98,7 @@ class CallingTests(ConformanceTests):
         inputs = program.inputs(self.device)
         compiled = compile_program(resolved, program, inputs)
         call(compiled, inputs)
-        assert len(inputs) == 2
+        assert len(inputs) == 2, f"a call took {2 - len(inputs)} of the caller's inputs out of its list"
         self.check_call(resolved, compiled, program, inputs, seed=0)
 
     def test_results_are_the_callers(self, resolved: ResolvedBackend) -> None:

@@ -151,7 +151,7 @@ class CaptureTests(ConformanceTests):
             compiled = compile(ours)
             with torch.no_grad():
                 self._check(resolved, compiled, theirs, torch.randn(3, 4), torch.randn(3, 4))
-            assert int(ours.calls) == 2
+            assert int(ours.calls) == 2, f"a buffer that counts calls is {int(ours.calls)} after two"
 
     def test_training_step(self, compile: Any, resolved: ResolvedBackend) -> None:
         """Steps of an optimizer, as in eager."""

@@ -62,7 +62,7 @@ class ErrorTests(ConformanceTests):
             self.check_call(resolved, compiled, program, program.inputs(self.device), seed=0)
             return
         assert refusal.reason, f"the refusal of {dtype} has no reason"
-        assert str(refusal)
+        assert str(refusal), f"the refusal of {dtype} has no message"
 
     def _check_left_out(self, resolved: ResolvedBackend, dtype: torch.dtype, reports: Sequence[GraphReport]) -> None:
         """All of a graph that was compiled runs on the fallback, with reasons."""
@@ -101,7 +101,7 @@ class ErrorTests(ConformanceTests):
         failing.register_hook(_raise)
         with pytest.raises(LookupError, match="by the kit"):
             failing.sum().backward()
-        assert x.grad is None
+        assert x.grad is None, f"a backward pass that raised left the gradient {x.grad}"
         (result,) = call(compiled, [x])
         result.sum().backward()
         torch.testing.assert_close(x.grad, 2 * x.detach())

@@ -26,14 +26,15 @@ class LoadingTests(ConformanceTests):
         name = self._entry_point(resolved)
         found = default_registry().find(name)
         assert found.distribution, f"nobody knows which package offers {found.target!r}"
-        assert default_registry().load(name).backend is resolved.backend
+        loaded = default_registry().load(name).backend
+        assert loaded is resolved.backend, f"the tests' backend is {resolved.backend!r}, and {name!r} loads {loaded!r}"
 
     def test_listed_without_import(self, resolved: ResolvedBackend) -> None:
         """Listing backends names this one, and doesn't import it."""
         facts = self._facts(resolved)
         assert facts["listed"], "it isn't among the listed backends"
         assert not facts["imported by listing"], "listing backends imports it: does its package import it at start?"
-        assert facts["imported"]
+        assert facts["imported"], f"loading it by name doesn't import {default_registry().find(resolved.name).target}"
 
     def test_manifest(self, resolved: ResolvedBackend) -> None:
         """The package's data file says what the object says, and is read without importing the backend."""
@@ -43,7 +44,8 @@ class LoadingTests(ConformanceTests):
             self.not_declared(f"backend {name!r} ships no {MANIFEST_NAME}: listing backends can't tell what it can do")
         wrong = contradictions(manifest, resolved.backend)
         assert not wrong, f"{manifest.file} contradicts the backend: {'; '.join(wrong)}"
-        assert self._facts(resolved)["manifest"] == str(manifest)
+        there = self._facts(resolved)["manifest"]
+        assert there == str(manifest), f"another process reads {there!r} from {manifest.file}, and this one {manifest}"
 
     def test_import_does_no_work(self, resolved: ResolvedBackend) -> None:
         """Importing the backend opens no device, starts no thread, draws no random number, changes no setting."""
@@ -56,7 +58,8 @@ class LoadingTests(ConformanceTests):
         if not isinstance(resolved.backend, HasAvailability):
             self.not_declared(f"backend {resolved.name!r} has no available(): it works wherever it is installed")
         answer: object = resolved.backend.available()
-        assert answer == resolved.backend.available()
+        again: object = resolved.backend.available()
+        assert answer == again, f"available() gave {answer!r}, and then {again!r}"
         if answer is not None:
             assert isinstance(answer, Unavailable), f"available() gave {answer!r}"
             assert answer.reason, "why it can't work here is empty"

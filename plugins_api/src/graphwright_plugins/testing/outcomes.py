@@ -7,7 +7,10 @@ from typing import Any, Final, Literal, TypeAlias
 
 import pytest
 
+from graphwright_plugins.resolve import ResolvedBackend
+
 from .base import NOT_DECLARED, ConformanceTests
+from .tested_options import TestedOptions, options_in_words, tested_options
 from .themes import Theme
 
 Outcome: TypeAlias = Literal["passed", "not_supported", "known_failure", "not_run", "failed"]
@@ -56,6 +59,8 @@ class KitReport:
     """The version of Python."""
     tests: tuple[TestOutcome, ...] = field(repr=False)
     """The tests, in order."""
+    options: TestedOptions = field(default_factory=TestedOptions)
+    """The options that the tests were about."""
 
     def counts(self, theme: Theme | None = None) -> dict[Outcome, int]:
         """How many tests there are of each outcome, of one theme or all."""
@@ -103,6 +108,7 @@ class OutcomeCollector:
         self._wanted = frozenset(themes)
         self._themes: dict[str, Theme] = {}
         self._outcomes: dict[str, TestOutcome] = {}
+        self._used: dict[str, ResolvedBackend] = {}
         self.others: set[str] = set()
         """Names of other backends that tests turned out to be of."""
         self.broken: list[str] = []
@@ -112,6 +118,20 @@ class OutcomeCollector:
     def tests(self) -> tuple[TestOutcome, ...]:
         """The outcomes by theme, in the order in which the tests ran."""
         return tuple(sorted(self._outcomes.values(), key=lambda outcome: outcome.theme))
+
+    @property
+    def options(self) -> TestedOptions:
+        """The options that the tests were about."""
+        return tested_options(self._used.values())
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection(self) -> Any:
+        """Note what is wrong with the tests as a whole."""
+        try:
+            return (yield)
+        except pytest.UsageError as error:
+            self.broken.append(str(error))
+            raise
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leave out what is no test of the kit, of another backend, or of a theme that isn't wanted."""
@@ -146,6 +166,8 @@ class OutcomeCollector:
         resolved = getattr(item, "funcargs", {}).get("resolved")
         if resolved is not None and resolved.name != self._backend:
             self.others.add(resolved.name)
+        elif resolved is not None:
+            self._used.setdefault(options_in_words(resolved.options), resolved)
         return (yield)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -67,6 +67,7 @@ def run_kit(backend: str, *, tests: Path | None = None, device: str = "cpu", the
         version=(found.version or "") if found is not None else "",
         torch=TORCH_VERSION,
         python=platform.python_version(),
+        options=collector.options,
         tests=collector.tests,
     )
 
@@ -130,6 +131,7 @@ def as_markdown(report: KitReport) -> str:
         "",
         f"torch {report.torch}, Python {report.python}. {summary(report)}",
         "",
+        *([str(report.options), ""] if str(report.options) else []),
         f"| Theme | {' | '.join(OUTCOMES.values())} |",
         f"|---|{'---:|' * len(OUTCOMES)}",
     ]

@@ -55,6 +55,10 @@ def _changes_told() -> Iterator[list[WeightsChange]]:
         _told.reset(token)
 
 
+def _because(change: WeightsChange) -> str:
+    return f" ({change.reason})" if change.reason else ""
+
+
 LAYER = Program("layer", _layer, _inputs)
 
 
@@ -122,7 +126,11 @@ class WeightTests(ConformanceTests):
             assert not told, "a change was told where there was none"
             inputs[1].add_(1)
             self._check(resolved, compiled, inputs)
-        assert [(change.how, change.action) for change in told] == [("written to", wanted)]
+        found = [f"{change.how}: {change.action}{_because(change)}" for change in told]
+        assert [(change.how, change.action) for change in told] == [("written to", wanted)], (
+            f"after a weight was written to, with weights={policy!r}, what was told is {found or 'nothing'} instead of "
+            f"['written to: {wanted}']"
+        )
 
     def _compiled(self, resolved: ResolvedBackend) -> tuple[list[Any], CompiledGraph]:
         """The layer compiled as the framework does it: the weights of the first call are offered as constants."""
