@@ -24,8 +24,10 @@ def make_plugin(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FoundPlugin]:
         group: str = BACKEND_GROUP,
     ) -> FoundPlugin:
         module_name = f"made_plugin_{(distribution or 'none').replace('-', '_')}_{name}"
-        module = RaisingModule(module_name, target) if isinstance(target, Exception) else types.ModuleType(module_name)
-        if not isinstance(target, Exception):
+        if isinstance(target, BaseException):
+            module: types.ModuleType = RaisingModule(module_name, target)
+        else:
+            module = types.ModuleType(module_name)
             module.target = target  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, module_name, module)
         entry_point = importlib.metadata.EntryPoint(name, f"{module_name}:target", group)
@@ -37,7 +39,7 @@ def make_plugin(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FoundPlugin]:
 class RaisingModule(types.ModuleType):
     """A module from which nothing can be imported."""
 
-    def __init__(self, name: str, error: Exception) -> None:
+    def __init__(self, name: str, error: BaseException) -> None:
         super().__init__(name)
         self.__dict__["_error"] = error
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import fx
 
-from graphwright_plugins import Capabilities, Unavailable, lookup_backend, resolve_backend
+from graphwright_plugins import Capabilities, Unavailable, Unsupported, lookup_backend, resolve_backend
 from graphwright_plugins.errors import (
     BackendContractError,
     BackendUnavailable,
@@ -109,6 +109,55 @@ def test_a_backend_object_is_checked() -> None:
 
     with pytest.raises(BackendContractError, match="non-empty string"):
         resolve_backend(Odd())
+
+
+@pytest.mark.parametrize("lacking", ["compile", "capabilities"])
+def test_an_object_that_lacks_something_is_told_what(lacking: str) -> None:
+    members = {name: vars(Vendor)[name] for name in ("name", "compile", "capabilities") if name != lacking}
+    with pytest.raises(
+        BackendContractError, match=rf"backend 'vendor' \(an object of .*\) has no attribute '{lacking}'"
+    ):
+        resolve_backend(type("Half", (), members)())
+
+
+def test_a_class_is_told_from_its_instance() -> None:
+    with pytest.raises(BackendContractError, match="the backend is the class Vendor; name an instance of it"):
+        resolve_backend(Vendor)  # type: ignore[arg-type]
+
+
+def test_a_fallback_of_the_users_that_is_wrong_is_told_as_such() -> None:
+    with pytest.raises(UnknownBackend, match=r"the fallback that was asked for beside backend 'vendor' .*'egaer'") as c:
+        resolve_backend(Vendor(), fallback="egaer")
+    assert c.value.name == "egaer"
+    with pytest.raises(BackendContractError, match=r"the fallback that was asked for.* is the class Vendor"):
+        resolve_backend(Vendor(), fallback=Vendor)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="fallback must be a name, a Backend object or a callable"):
+        resolve_backend(Vendor(), fallback=3)  # type: ignore[arg-type]
+
+
+def test_a_fallback_of_the_backends_that_is_wrong_is_told_as_such(make_plugin: MakePlugin) -> None:
+    class Refusing(Vendor):
+        fallback_backend = "egaer"
+
+        def supports(self, node: fx.Node, options: Any) -> Unsupported | None:
+            return Unsupported("no")
+
+    registry = BackendRegistry([make_plugin("vendor", Refusing())])
+    resolved = resolve_backend("vendor", registry=registry)
+    with pytest.raises(
+        UnknownBackend, match=r"backend 'vendor' of dist-a 1\.2 names 'egaer' as its fallback_backend, which .*'egaer'"
+    ):
+        resolved.compile(graph(), [torch.ones(2)])
+
+
+@pytest.mark.parametrize("member", ["graph_form", "capture_advice"])
+def test_a_form_or_advice_that_can_not_be_had_is_told_with_the_owner(member: str, make_plugin: MakePlugin) -> None:
+    vendor = type("Asked", (Vendor,), {member: lambda self, options: options.nope})()
+    resolved = resolve_backend("vendor", registry=BackendRegistry([make_plugin("vendor", vendor)]))
+    with pytest.raises(
+        BackendContractError, match=rf"{member}\(options\) of backend 'vendor' of dist-a 1\.2 raised AttributeError"
+    ):
+        resolved.prepare()
 
 
 def test_an_unavailable_backend_says_why_and_what_to_do() -> None:

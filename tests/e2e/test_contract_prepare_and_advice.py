@@ -150,7 +150,7 @@ def test_a_function_of_torchs_can_be_left_out():
     assert backend.targets == [["add", "relu"]]
 
 
-@pytest.mark.parametrize("advice", ["fused_norm", CaptureAdvice(keep_whole=("fused_norm",))])
+@pytest.mark.parametrize("advice", ["fused_norm", lambda options: CaptureAdvice(keep_whole=("fused_norm",))])
 def test_wrong_advice_is_refused_when_compiling(advice):
     backend = Advising()
     backend.capture_advice = advice

@@ -25,7 +25,7 @@ OURS = {"fallback_random": True, "joint_graph_constant_folding": False}
 
 def test_it_is_found_by_its_entry_point() -> None:
     (info,) = [info for info in list_backends() if info.distribution == "graphwright-inductor-gpu"]
-    assert (info.name, info.error) == ("inductor_gpu", None)
+    assert (info.name, info.known_error) == ("inductor_gpu", None)
     assert resolve_backend("inductor_gpu").backend is inductor_gpu
 
 

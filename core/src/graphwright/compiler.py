@@ -21,6 +21,7 @@ from graphwright.frame_filter import EXPECTED_CODE
 from graphwright.frames.convert import convert_frame
 from graphwright.graph_breaks import GENERATOR_ESCAPES
 from graphwright_plugins import OnBackendError, ResolvedBackend, resolve_backend
+from graphwright_plugins.loading.contract import looks_like_backend
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,8 @@ def _check_spec(spec: CompileSpec) -> None:
 
 
 def _may_be_backend(value: Any) -> bool:
-    return not isinstance(value, type) and (isinstance(value, str) or callable(value) or hasattr(value, "compile"))
+    """Whether something is of a kind that backends are; what is wrong with it otherwise is told when it is resolved."""
+    return looks_like_backend(value) or isinstance(value, str) or (callable(value) and not isinstance(value, type))
 
 
 def _wrong(argument: str, expected: str, value: object) -> CompileArgumentError:

@@ -21,6 +21,7 @@ import graphwright_plugins
 from graphwright import api, events
 from graphwright.exc import CompileArgumentError, Unsupported
 from graphwright.testing import CompileCounter
+from graphwright_plugins import BackendContractError, Capabilities
 
 
 def add(x: Any, y: Any = 1, *, scale: Any = 1) -> Any:
@@ -220,6 +221,11 @@ def test_suspending_functions_run_in_eager_visibly(fn: Any, kind: str) -> None:
 # ------------------------------------------------------------------ wrong arguments
 
 
+class HalfABackend:
+    name = "half"
+    capabilities = Capabilities()
+
+
 @pytest.mark.parametrize(
     ("kwargs", "error", "text"),
     [
@@ -235,6 +241,10 @@ def test_suspending_functions_run_in_eager_visibly(fn: Any, kind: str) -> None:
         ({"options": 3}, TypeError, "options must be a dict"),
         ({"backend": 3}, TypeError, "backend must be a name, a Backend object or a callable"),
         ({"backend": dict}, TypeError, "backend must be a name"),
+        ({"backend": HalfABackend()}, BackendContractError, "backend 'half' (an object of"),
+        ({"backend": HalfABackend()}, BackendContractError, "has no attribute 'compile'"),
+        ({"backend": HalfABackend}, BackendContractError, "the backend is the class HalfABackend; name an instance"),
+        ({"backend": "eager", "fallback_backend": HalfABackend()}, BackendContractError, "the fallback that was asked"),
         ({"backend": "eagre"}, ValueError, "'eagre'"),
         ({"backend": ""}, ValueError, "empty"),
         ({"options": {"nope": 1}}, TypeError, "'nope'"),

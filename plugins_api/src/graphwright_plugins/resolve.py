@@ -16,14 +16,20 @@ from graphwright_plugins.compiling.form_job import FormJob
 from graphwright_plugins.compiling.graph_compiler import EAGER, Fallback, GraphJob, OnBackendError
 from graphwright_plugins.compiling.preparing import prepare
 from graphwright_plugins.form.graph_form import form_of
-from graphwright_plugins.loading.contract import options_type_of, why_not_backend
+from graphwright_plugins.loading.contract import (
+    check_available,
+    check_backend_object,
+    looks_like_backend,
+    options_type_of,
+)
 from graphwright_plugins.loading.registry import BackendRegistry, LoadedBackend, default_registry
 from graphwright_plugins.loading.torch_backends import CallableBackend, callable_name, callable_options, torch_backend
 from graphwright_plugins.options.build import build_options
 from graphwright_plugins.partition.decide import PartitionPlan
 
-from .errors import BackendContractError, BackendUnavailable, LeftToEager, UnknownBackend
-from .protocol import Backend, Capabilities, CompiledGraph, GraphCompiler, HasAvailability, HasModes
+from .errors import LeftToEager, PluginError, UnknownBackend, tell_whose
+from .naming import backend_in_words
+from .protocol import Backend, Capabilities, CompiledGraph, GraphCompiler, HasModes
 from .report import collecting
 from .supports import HasFallback
 
@@ -93,10 +99,14 @@ class ResolvedBackend:
         Raises:
             PluginError: It can't, or has a form of graphs or advice for capture that is none.
         """
-        form_of(self.backend, self.options)
-        advice_of(self.backend, self.options)
-        told = f"backend {self.name!r}" + (f" of {self.distribution} {self.version}" if self.distribution else "")
+        told = self._in_words
+        form_of(self.backend, self.options, told)
+        advice_of(self.backend, self.options, told)
         prepare(self.backend, self.options, freeze(self.options), told)
+
+    @property
+    def _in_words(self) -> str:
+        return backend_in_words(self.name, self.distribution, self.version)
 
     @property
     def capture_advice(self) -> CaptureAdvice | None:
@@ -125,8 +135,15 @@ class ResolvedBackend:
         if found is None:
             name = self.backend.fallback_backend if isinstance(self.backend, HasFallback) else EAGER
             # What it doesn't do in its turn runs as it is, so that two can't send a graph to and fro.
-            found = _GRAPH_ITSELF if name == EAGER else replace(resolve_backend(name), fallback=_GRAPH_ITSELF)
+            found = _GRAPH_ITSELF if name == EAGER else replace(self._named_fallback(name), fallback=_GRAPH_ITSELF)
         return Fallback(found.name, found.compile)
+
+    def _named_fallback(self, name: str) -> "ResolvedBackend":
+        try:
+            return resolve_backend(name)
+        except PluginError as error:
+            tell_whose(error, f"{self._in_words} names {name!r} as its fallback_backend, which can't be used")
+            raise
 
 
 class _Identity:
@@ -192,6 +209,8 @@ def resolve_backend(
     Raises:
         UnknownBackend: Nobody offers the name.
         TypeError: `backend` or `fallback` is none of the three kinds.
+        BackendContractError: A backend object lacks something, or has it otherwise than the contract says.
+        ApiVersionError: A backend object was written for another version of the contract.
         ValueError: `fallback` is the backend itself, or `on_error` is neither of the two.
         OptionError: A wrong option or mode; its subclasses say which.
         BackendUnavailable: The backend can't work here.
@@ -202,7 +221,11 @@ def resolve_backend(
     found = _resolve(backend, options, mode, registry or default_registry())
     if fallback is None:
         return replace(found, on_error=on_error)
-    other = _resolve(fallback, None, None, registry or default_registry())
+    try:
+        other = _resolve(fallback, None, None, registry or default_registry(), "fallback")
+    except PluginError as error:
+        tell_whose(error, f"the fallback that was asked for beside backend {found.name!r} can't be used")
+        raise
     if other.backend is found.backend:
         raise ValueError(f"backend {found.name!r} can't be its own fallback; name another, such as {EAGER!r}")
     return replace(found, on_error=on_error, fallback=replace(other, fallback=_GRAPH_ITSELF))
@@ -213,19 +236,18 @@ def _resolve(
     options: Mapping[str, Any] | None,
     mode: str | None,
     registry: BackendRegistry,
+    argument: str = "backend",
 ) -> ResolvedBackend:
     if isinstance(backend, str):
         return _resolve_name(backend, options, mode, registry)
     if isinstance(backend, ResolvedBackend):
-        raise TypeError(f"backend {backend.name!r} is resolved already; pass its name or object")
-    if isinstance(backend, Backend) and not isinstance(backend, type):
-        fault = why_not_backend(backend)
-        if fault is not None:
-            raise BackendContractError(f"backend object {backend!r} {fault}")
-        return _with_options(backend, None, None, options, mode)
+        raise TypeError(f"{argument} {backend.name!r} is resolved already; pass its name or object")
+    if looks_like_backend(backend):
+        return _with_options(check_backend_object(backend), None, None, options, mode)
     if not callable(backend):
         raise TypeError(
-            f"backend must be a name, a Backend object or a callable (gm, example_inputs) -> callable, not {backend!r}"
+            f"{argument} must be a name, a Backend object or a callable (gm, example_inputs) -> callable, "
+            f"not {backend!r}"
         )
     plain = CallableBackend(callable_name(backend), backend)
     return ResolvedBackend(plain.name, None, None, callable_options(plain, options, mode), plain)
@@ -252,19 +274,8 @@ def _with_options(
 ) -> ResolvedBackend:
     modes = backend.modes if isinstance(backend, HasModes) else None
     values = build_options(options_type_of(backend), options, backend=backend.name, mode=mode, modes=modes)
-    _check_available(backend)
+    check_available(backend, backend_in_words(backend.name, distribution, version))
     return ResolvedBackend(backend.name, distribution, version, values, backend)
-
-
-def _check_available(backend: Backend) -> None:
-    unavailable = backend.available() if isinstance(backend, HasAvailability) else None
-    if unavailable is not None:
-        raise BackendUnavailable(
-            f"backend {backend.name!r} can't work here: {unavailable.reason}. {unavailable.remedy}",
-            name=backend.name,
-            reason=unavailable.reason,
-            remedy=unavailable.remedy,
-        )
 
 
 def lookup_backend(backend: str | Backend | GraphCompiler) -> GraphCompiler:

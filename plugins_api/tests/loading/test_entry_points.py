@@ -8,11 +8,15 @@ import pytest
 from graphwright_plugins.errors import PluginLoadError
 from graphwright_plugins.loading.entry_points import (
     BACKEND_GROUP,
+    PLUGIN_GROUP,
     FoundPlugin,
+    check_target,
     disabled_plugins,
+    find_misplaced,
     find_plugins,
     import_plugin,
 )
+from graphwright_plugins.loading.registry import unknown_backend
 
 
 def install(site: Path, distribution: str, version: str, entry_points: str) -> None:
@@ -59,9 +63,16 @@ def test_importing_gives_the_named_object(make_plugin: Callable[..., FoundPlugin
     assert import_plugin(make_plugin("good", target)) is target
 
 
-@pytest.mark.parametrize("error", [ImportError("no libvendor.so"), AssertionError("odd"), ValueError("bad")])
+class Panic(BaseException):
+    """What bindings to other languages raise, past all that catches an Exception."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ImportError("no libvendor.so"), AssertionError("odd"), ValueError("bad"), SystemExit("no licence"), Panic("oh")],
+)
 def test_a_failing_import_names_plugin_owner_target_and_cause(
-    make_plugin: Callable[..., FoundPlugin], error: Exception
+    make_plugin: Callable[..., FoundPlugin], error: BaseException
 ) -> None:
     with pytest.raises(PluginLoadError) as caught:
         import_plugin(make_plugin("bad", error))
@@ -77,6 +88,65 @@ def test_a_missing_module_is_a_failing_import() -> None:
     entry_point = importlib.metadata.EntryPoint("gone", "no_such_module_here:x", BACKEND_GROUP)
     with pytest.raises(PluginLoadError, match="ModuleNotFoundError"):
         import_plugin(FoundPlugin("gone", BACKEND_GROUP, entry_point.value, None, None, entry_point))
+
+
+def test_an_interrupt_is_none_of_the_plugins(make_plugin: Callable[..., FoundPlugin]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        import_plugin(make_plugin("bad", KeyboardInterrupt()))
+
+
+@pytest.mark.parametrize("target", ["vendor backend", "vendor:", ":backend", "", "vendor:back end"])
+def test_what_names_no_object_is_told_without_an_import(target: str) -> None:
+    entry_point = importlib.metadata.EntryPoint("odd", target, BACKEND_GROUP)
+    found = FoundPlugin("odd", BACKEND_GROUP, target, "dist-a", "1.2", entry_point)
+    for look in (check_target, import_plugin):
+        with pytest.raises(PluginLoadError, match=r"'odd' of dist-a 1\.2 .*which isn't of the form 'module:attribute'"):
+            look(found)
+
+
+def test_a_syntax_error_is_told_with_its_file_and_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "vendor_syntax.py").write_text("x = 1\ndef (:\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    entry_point = importlib.metadata.EntryPoint("odd", "vendor_syntax:x", BACKEND_GROUP)
+    with pytest.raises(PluginLoadError, match=r"SyntaxError: invalid syntax in .+vendor_syntax\.py, line 2"):
+        import_plugin(FoundPlugin("odd", BACKEND_GROUP, entry_point.value, None, None, entry_point))
+
+
+@pytest.mark.parametrize(
+    ("metadata", "told"),
+    [
+        ("", "the authors of vendor-five"),
+        ("Home-page: UNKNOWN\n", "the authors of vendor-five"),
+        ("Author-email: a@b.example\n", "the authors of vendor-five (a@b.example)"),
+        (
+            "Author-email: a@b.example\nProject-URL: Homepage, https://x.example\n"
+            "Project-URL: Issue Tracker, https://x.example/issues\n",
+            "the authors of vendor-five (https://x.example/issues)",
+        ),
+        ("Project-URL: Docs, https://d.example\nHome-page: https://x.example\n", "(https://x.example)"),
+    ],
+)
+def test_where_to_report_is_in_the_metadata(
+    metadata: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "vendor-five", "1.0", f"[{BACKEND_GROUP}]\nfive = vendor_five:a\n")
+    with (tmp_path / "vendor_five-1.0.dist-info" / "METADATA").open("a") as file:
+        file.write(metadata)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (found,) = [plugin for plugin in find_plugins(BACKEND_GROUP) if plugin.name == "five"]
+    assert found.authors.endswith(told)
+
+
+@pytest.mark.parametrize("group", ["graphwright.backend", "graphwright-backends", PLUGIN_GROUP, "torch_dynamo_backend"])
+def test_a_backend_in_a_group_nearly_right_is_found(
+    group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "vendor-six", "1.0", f"[{group}]\nsix = vendor_six:a\n[console_scripts]\nsix = vendor_six:a\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert [(found.group, found.owner) for found in find_misplaced("six")] == [(group, "vendor-six 1.0")]
+    assert find_misplaced("seven") == ()
+    message = str(unknown_backend("six", ["eager"]))
+    assert f"vendor-six 1.0 has an entry point 'six' in the group {group!r}" in message
 
 
 def test_disabled_plugins_are_read_from_the_environment() -> None:

@@ -262,3 +262,13 @@ def test_a_plugin_for_another_version_is_refused(make_plugin: MakePlugin) -> Non
 
 def test_installed_plugins_can_be_loaded() -> None:
     load_plugins()
+
+
+def test_a_class_whose_instance_can_not_be_made_is_told(make_plugin: Callable[..., FoundPlugin]) -> None:
+    class Broken:
+        def __init__(self) -> None:
+            raise OSError("no such file")
+
+    found = make_plugin("broken", Broken, group=PLUGIN_GROUP)
+    with pytest.raises(PluginLoadError, match=r"'broken' of dist-a 1\.2 can't be loaded: .*Broken\(\) raised OSError"):
+        load_plugins(found=[found], disabled=frozenset())

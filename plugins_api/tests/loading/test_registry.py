@@ -1,17 +1,21 @@
+import importlib.metadata
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from graphwright_plugins import Capabilities, list_backends, load_backend, refresh
+from graphwright_plugins import Capabilities, Unavailable, list_backends, load_backend, refresh
 from graphwright_plugins.errors import (
+    BackendContractError,
     BackendDisabled,
+    BackendUnavailable,
     DuplicateBackend,
     PluginLoadError,
     UnknownBackend,
 )
-from graphwright_plugins.loading.entry_points import TORCH_BACKEND_GROUP, FoundPlugin
-from graphwright_plugins.loading.registry import BackendRegistry
+from graphwright_plugins.loading.entry_points import BACKEND_GROUP, TORCH_BACKEND_GROUP, FoundPlugin
+from graphwright_plugins.loading.registry import BackendRegistry, unknown_backend
 
 MakePlugin = Callable[..., FoundPlugin]
 
@@ -100,6 +104,50 @@ def test_listing_imports_nothing_and_reading_the_error_does(make_plugin: MakePlu
     assert imported
     assert isinstance(bad.error, PluginLoadError)
     assert "no library" in str(bad.error)
+
+
+def test_the_error_tells_what_is_unavailable(make_plugin: MakePlugin) -> None:
+    class Absent(Named):
+        def available(self) -> Unavailable | None:
+            return Unavailable("no card answered", "Seat the card.")
+
+    class Odd(Named):
+        def available(self) -> Any:
+            return False
+
+    rows = BackendRegistry([make_plugin("absent", Absent("absent")), make_plugin("odd", Odd("odd"))]).infos()
+    assert [row.known_error for row in rows] == [None, None]
+    absent, odd = (row.error for row in rows)
+    assert isinstance(absent, BackendUnavailable)
+    assert str(absent) == "backend 'absent' of dist-a 1.2 can't work here: no card answered. Seat the card."
+    assert isinstance(odd, BackendContractError)
+
+
+def test_what_is_no_reference_is_known_without_an_import(make_plugin: MakePlugin) -> None:
+    found = make_plugin("odd", Named("odd"))
+    entry_point = importlib.metadata.EntryPoint("odd", "two words", BACKEND_GROUP)
+    (row,) = BackendRegistry([replace(found, target="two words", entry_point=entry_point)]).infos()
+    assert isinstance(row.known_error, PluginLoadError)
+    assert "two words" in str(row)
+
+
+def test_every_error_of_a_plugin_is_told_and_none_escapes(make_plugin: MakePlugin) -> None:
+    class Raising(Named):
+        @property
+        def modes(self) -> Any:
+            raise RuntimeError("no card")
+
+    rows = BackendRegistry([make_plugin("exits", SystemExit(3)), make_plugin("raises", Raising("raises"))]).infos()
+    exits, raises = (row.error for row in rows)
+    assert isinstance(exits, PluginLoadError)
+    assert isinstance(raises, BackendContractError)
+    assert "'modes' that raised RuntimeError: no card" in str(raises)
+
+
+def test_backends_of_torchs_own_tests_are_not_suggested() -> None:
+    error = unknown_backend("relu_compile", ["eager", "relu_compile_error_TESTING_ONLY"])
+    assert "TESTING" not in str(error)
+    assert error.known == ("eager", "relu_compile_error_TESTING_ONLY")
 
 
 def test_every_owner_of_a_duplicate_is_listed_with_the_error(make_plugin: MakePlugin) -> None:

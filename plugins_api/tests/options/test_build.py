@@ -1,11 +1,12 @@
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from graphwright_plugins.errors import BackendContractError, OptionError, OptionTypeError, UnknownMode, UnknownOption
-from graphwright_plugins.options.build import NoOptions, build_options
+from graphwright_plugins.options.build import NoOptions, build_options, why_not_modes, why_not_options
 
 
 @dataclass(frozen=True)
@@ -121,3 +122,65 @@ class WithoutDefault:
 def test_options_types_that_break_the_contract(options_type: type[Any], fault: str) -> None:
     with pytest.raises(BackendContractError, match=fault):
         build_options(options_type, {}, backend="b")
+
+
+@dataclass(frozen=True)
+class Unresolved:
+    level: "NotDefinedAnywhere | None" = None  # type: ignore[name-defined]  # noqa: F821
+
+
+@dataclass(frozen=True)
+class WrongDefault:
+    level: int = "high"  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class WrongMade:
+    passes: tuple[str, ...] = field(default_factory=lambda: (3,))  # type: ignore[arg-type,return-value]
+
+
+@dataclass(frozen=True)
+class Raising:
+    passes: tuple[str, ...] = field(default_factory=lambda: 1 / 0)  # type: ignore[arg-type,return-value]
+
+
+@dataclass(frozen=True)
+class OddKind:
+    level: "NewType" = 1  # type: ignore[valid-type]
+
+
+NewType = TypeVar("NewType")
+
+
+@pytest.mark.parametrize(
+    ("options_type", "told"),
+    [
+        (Unresolved, r"whose annotations can't be resolved \(NameError: name 'NotDefinedAnywhere' is not defined\)"),
+        (WrongDefault, r"whose field 'level' has the default 'high', which isn't int"),
+        (WrongMade, r"whose field 'passes' has the default \(3,\), which isn't tuple"),
+        (Raising, r"whose field 'passes' has a default_factory that raised ZeroDivisionError"),
+        (OddKind, r"whose field 'level' can't be an option: an option's annotation must be"),
+    ],
+)
+def test_a_class_that_could_not_be_used_is_refused_at_once(options_type: type[Any], told: str) -> None:
+    assert re.search(told, str(why_not_options(options_type)))
+    with pytest.raises(BackendContractError, match=f"options_type of backend 'b' is {options_type.__name__}, {told}"):
+        build_options(options_type, {"level": 1}, backend="b")
+
+
+@pytest.mark.parametrize(
+    ("modes", "told"),
+    [
+        (["fast"], "has modes of type list"),
+        (None, "has modes of type NoneType"),
+        ({"fast": ["level"]}, r"has a mode 'fast': \['level'\]; modes are names, each with a mapping"),
+        ({3: {}}, "has a mode 3"),
+        ({"fast": {"levle": 1}}, "has a mode 'fast' that sets 'levle', which is no option.*Did you mean 'level'"),
+        ({"fast": {3: 1}}, "sets 3, which is no option"),
+        ({"fast": {"level": "1"}}, "sets the option 'level' to '1'; it must be int"),
+        ({"fast": {"derived": 1}}, "sets 'derived', which is no option"),
+    ],
+)
+def test_wrong_modes_are_told(modes: Any, told: str) -> None:
+    assert re.search(told, str(why_not_modes(modes, Options)))
+    assert why_not_modes(MODES, Options) is None

@@ -1,5 +1,6 @@
 """Finding plugins in package metadata without importing them, and importing one of them."""
 
+import difflib
 import importlib.metadata
 import os
 from collections.abc import Iterable, Mapping
@@ -9,6 +10,7 @@ from typing import Any, Final
 from stevedore.named import NamedExtensionManager
 
 from graphwright_plugins.errors import PluginLoadError
+from graphwright_plugins.naming import raised
 
 BACKEND_GROUP: Final = "graphwright.backends"
 """Entry-point group of backends: one name, one backend."""
@@ -43,6 +45,30 @@ class FoundPlugin:
         if self.distribution is None:
             return f"an unnamed distribution ({self.target})"
         return f"{self.distribution} {self.version}"
+
+    @property
+    def authors(self) -> str:
+        """To whom to report what is wrong with it, for messages: with an address, where the distribution gives one."""
+        distribution = self.entry_point.dist
+        address = None if distribution is None else _address(distribution.metadata)
+        whose = f"the authors of {self.distribution}" if self.distribution else "its authors"
+        return f"{whose} ({address})" if address else whose
+
+
+def _address(metadata: Any) -> str | None:
+    """Where a distribution's authors want to hear of faults, as far as its metadata tell."""
+    given = (entry.partition(",") for entry in metadata.get_all("Project-URL") or ())
+    urls: dict[str, str] = {label.strip().lower(): url.strip() for label, _, url in given}
+    for wanted in _WHERE_TO_REPORT:
+        for label, url in urls.items():
+            if wanted in label and url:
+                return url
+    others = (metadata.get(field) for field in ("Home-page", "Maintainer-email", "Author-email"))
+    return next((str(value) for value in others if value and value != "UNKNOWN"), None)
+
+
+_WHERE_TO_REPORT: Final = ("issue", "bug", "tracker", "support", "repo", "source", "code", "home")
+"""What labels of a project's addresses have in them, best first."""
 
 
 class _FoundManager(NamedExtensionManager[Any]):
@@ -93,23 +119,60 @@ def import_plugin(found: FoundPlugin) -> Any:
     Raises:
         PluginLoadError: The import failed; the cause is chained.
     """
+    check_target(found)
     errors: list[BaseException] = []
     try:
         manager = _FoundManager(found.group, [found.entry_point], names=[found.name], errors=errors)
-    except Exception as error:  # stevedore hands on an AssertionError instead of reporting it to the callback
-        raise _load_error(found, error) from error
+    except KeyboardInterrupt:
+        raise
+    # Stevedore hands on what is no Exception, as the SystemExit of a module that exits, and AssertionErrors.
+    except BaseException as error:
+        raise _import_error(found, error) from error
     if errors:
-        raise _load_error(found, errors[0]) from errors[0]
+        raise _import_error(found, errors[0]) from errors[0]
     return manager.extensions[0].plugin
 
 
-def _load_error(found: FoundPlugin, error: BaseException) -> PluginLoadError:
+def check_target(found: FoundPlugin) -> None:
+    """Check that an entry point names something; nothing is imported.
+
+    Raises:
+        PluginLoadError: What it says is no reference to an object.
+    """
+    try:
+        is_reference = bool(found.entry_point.module)
+    except (AttributeError, ValueError):  # what Python raises for text that isn't one
+        is_reference = False
+    if not is_reference:
+        raise load_error(found, f"its entry point says {found.target!r}, which isn't of the form 'module:attribute'")
+
+
+def _import_error(found: FoundPlugin, error: BaseException) -> PluginLoadError:
+    told = raised(error)
+    if isinstance(error, SyntaxError) and error.filename:  # its message has the file's last name alone
+        told = f"{type(error).__name__}: {error.msg} in {error.filename}, line {error.lineno}"
+    return load_error(found, f"importing {found.target!r} raised {told}")
+
+
+def load_error(found: FoundPlugin, fault: str) -> PluginLoadError:
+    """The error for a plugin that can't be loaded: whose it is, what is wrong, what to do."""
     return PluginLoadError(
-        f"plugin {found.name!r} of {found.owner} can't be loaded: importing {found.target!r} raised "
-        f"{type(error).__name__}: {error}. Repair or uninstall it, or set {DISABLED_VARIABLE}={found.name}.",
+        f"plugin {found.name!r} of {found.owner} can't be loaded: {fault}. Repair or uninstall it, or set "
+        f"{DISABLED_VARIABLE}={found.name}; report it to {found.authors}.",
         plugin=found.name,
         distribution=found.distribution,
         version=found.version,
+    )
+
+
+def find_misplaced(name: str) -> tuple[FoundPlugin, ...]:
+    """Entry points of this name in groups that were probably meant to be one of those of backends; imports nothing."""
+    groups = (BACKEND_GROUP, TORCH_BACKEND_GROUP)
+    return tuple(
+        describe_entry_point(entry_point)
+        for entry_point in importlib.metadata.entry_points(name=name)
+        if entry_point.group not in groups
+        and ("graphwright" in entry_point.group.lower() or difflib.get_close_matches(entry_point.group, groups))
     )
 
 

@@ -10,6 +10,7 @@ from torch import fx
 from graphwright_plugins.errors import HookError
 from graphwright_plugins.hookspecs import EventHooks, TransformHooks
 from graphwright_plugins.markers import PROJECT_NAME
+from graphwright_plugins.naming import raised
 
 from .contract import check_api_version
 from .entry_points import (
@@ -19,6 +20,7 @@ from .entry_points import (
     disabled_plugins,
     find_plugins,
     import_plugin,
+    load_error,
 )
 
 TRANSFORM_HOOK = "transform_graph"
@@ -172,5 +174,15 @@ def load_plugins(
         if candidate.name not in blocked:
             plugin = import_plugin(candidate)
             check_api_version(plugin, candidate)
-            plugins.register(plugin() if inspect.isclass(plugin) else plugin, candidate.name, candidate.owner)
+            plugins.register(_instance(plugin, candidate), candidate.name, candidate.owner)
     return plugins
+
+
+def _instance(plugin: Any, candidate: FoundPlugin) -> Any:
+    """What an entry point names; of a class, an instance."""
+    if not inspect.isclass(plugin):
+        return plugin
+    try:
+        return plugin()
+    except Exception as error:
+        raise load_error(candidate, f"{plugin.__qualname__}() raised {raised(error)}") from error

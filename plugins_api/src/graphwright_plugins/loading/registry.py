@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from graphwright_plugins.errors import BackendDisabled, DuplicateBackend, PluginError, UnknownBackend
-from graphwright_plugins.naming import did_you_mean, listing
+from graphwright_plugins.naming import backend_in_words, did_you_mean, listing
 from graphwright_plugins.protocol import Backend
 
-from .contract import check_api_version, check_backend
+from .contract import check_api_version, check_available, check_backend
 from .entry_points import (
     BACKEND_GROUP,
     DISABLED_VARIABLE,
     TORCH_BACKEND_GROUP,
     FoundPlugin,
+    check_target,
     disabled_plugins,
+    find_misplaced,
     find_plugins,
     import_plugin,
 )
@@ -29,6 +31,8 @@ HOW_TO_INSTALL = (
     f"{TORCH_BACKEND_GROUP!r}; install one with `python -m pip install NAME`."
 )
 
+_FOR_TORCHS_TESTS: Final = "_TESTING_ONLY"
+"""What the names end with by which torch registers backends for its own tests."""
 
 OFFERED_PREFIX: Final = "graphwright_"
 """What the names begin with by which torch.compile finds Graphwright's backends."""
@@ -71,9 +75,10 @@ class BackendInfo:
 
     @property
     def error(self) -> PluginError | None:
-        """Why this backend can't be used, or None when it can.
+        """Why this backend can't be used here: broken, blocked or unavailable; None when it can.
 
-        Reading it imports the backend, as nothing else tells.
+        Reading it imports the backend and asks it whether it is available, as nothing else tells. Of a backend that is
+        made for torch.compile it tells only whether it can be imported.
         """
         return self._probe()
 
@@ -191,7 +196,8 @@ class BackendRegistry:
     def _probe(self, plugin: FoundPlugin) -> PluginError | None:
         try:
             if plugin.group == BACKEND_GROUP:
-                self.load(plugin.name)
+                backend = self.load(plugin.name).backend
+                check_available(backend, backend_in_words(plugin.name, plugin.distribution, plugin.version))
             else:  # another contract's plugin: that it can be imported is all there is to check
                 self.find(plugin.name)
                 import_plugin(plugin)
@@ -201,6 +207,7 @@ class BackendRegistry:
 
 
 def _checked_manifest(found: FoundPlugin) -> BackendManifest | None:
+    check_target(found)
     manifest = read_manifest(found)
     if manifest is not None:
         check_api_version(manifest, found)
@@ -210,8 +217,15 @@ def _checked_manifest(found: FoundPlugin) -> BackendManifest | None:
 def unknown_backend(name: str, known: Iterable[str]) -> UnknownBackend:
     """The error for a name nobody offers: what is installed, what is near, how to install more."""
     names = tuple(sorted(known))
+    shown = [each for each in names if not each.endswith(_FOR_TORCHS_TESTS)]
+    misplaced = "".join(
+        f" {found.owner} has an entry point {name!r} in the group {found.group!r}, where nobody looks for backends: "
+        f"they belong into {BACKEND_GROUP!r}."
+        for found in find_misplaced(name)
+    )
     return UnknownBackend(
-        f"no backend is called {name!r}.{did_you_mean(name, names)} Installed are: {listing(names)}. {HOW_TO_INSTALL}",
+        f"no backend is called {name!r}.{misplaced}{did_you_mean(name, shown)} Installed are: {listing(shown)}. "
+        f"{HOW_TO_INSTALL}",
         name=name,
         known=names,
     )

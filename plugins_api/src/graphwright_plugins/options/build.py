@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 from graphwright_plugins.errors import BackendContractError, OptionError, OptionTypeError, UnknownMode, UnknownOption
-from graphwright_plugins.naming import did_you_mean, listing
+from graphwright_plugins.naming import did_you_mean, listing, raised
 
 from .option_types import describe, matches
 
@@ -63,22 +63,69 @@ def option_annotations(options_type: type[Any], *, backend: str) -> dict[str, An
     """
     fault = why_not_options(options_type)
     if fault is not None:
-        raise BackendContractError(
-            f"options_type of backend {backend!r} {fault}; it must be a frozen dataclass whose fields all have defaults"
-        )
+        raise BackendContractError(f"options_type of backend {backend!r} {fault}")
+    return _annotations(options_type)
+
+
+def _annotations(options_type: type[Any]) -> dict[str, Any]:
     hints = get_type_hints(options_type)
     return {field.name: hints[field.name] for field in dataclasses.fields(options_type) if field.init}
 
 
 def why_not_options(options_type: object) -> str | None:
-    """Say why a class can't serve as a backend's options, or None when it can."""
+    """Say why a class can't serve as a backend's options, as a clause, or None when it can."""
+    expected = "it must be a frozen dataclass whose fields all have defaults"
     if not (isinstance(options_type, type) and dataclasses.is_dataclass(options_type)):
-        return f"is {options_type!r}, not a dataclass"
+        return f"is {options_type!r}, not a dataclass; {expected}"
+    name = options_type.__qualname__
     if not options_type.__dataclass_params__.frozen:  # type: ignore[attr-defined]  # not in typeshed
-        return f"is {options_type.__qualname__}, which isn't frozen"
+        return f"is {name}, which isn't frozen; {expected}"
+    try:
+        annotations = _annotations(options_type)
+    except Exception as error:  # noqa: BLE001  whatever evaluating a plugin's annotations raises
+        return (
+            f"is {name}, whose annotations can't be resolved ({raised(error)}); what they name must be importable in "
+            f"the module {options_type.__module__} at run time"
+        )
     for field in dataclasses.fields(options_type):
-        if field.init and field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            return f"is {options_type.__qualname__}, whose field {field.name!r} has no default"
+        if not field.init:
+            continue
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            return f"is {name}, whose field {field.name!r} has no default; {expected}"
+        fault = _why_not_default(field, annotations[field.name])
+        if fault is not None:
+            return f"is {name}, whose field {field.name!r} {fault}"
+    return None
+
+
+def _why_not_default(field: "dataclasses.Field[Any]", annotation: Any) -> str | None:
+    try:
+        value = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        if matches(value, annotation):
+            return None
+    except BackendContractError as error:
+        return f"can't be an option: {error}"
+    except Exception as error:  # noqa: BLE001  a plugin's default_factory
+        return f"has a default_factory that raised {raised(error)}"
+    return f"has the default {value!r}, which isn't {describe(annotation)} as its annotation says"
+
+
+def why_not_modes(modes: object, options_type: type[Any]) -> str | None:
+    """Say why something can't serve as a backend's modes, as a clause, or None when it can."""
+    if not isinstance(modes, Mapping):
+        return f"has modes of type {type(modes).__name__}; it must be a mapping of names to options"
+    annotations = _annotations(options_type)
+    for mode, values in modes.items():
+        if not isinstance(mode, str) or not isinstance(values, Mapping):
+            return f"has a mode {mode!r}: {values!r}; modes are names, each with a mapping of options to values"
+        for option, value in values.items():
+            if option not in annotations:
+                near = did_you_mean(option, annotations) if isinstance(option, str) else ""
+                known = f"the options of {options_type.__qualname__} are: {listing(annotations)}"
+                return f"has a mode {mode!r} that sets {option!r}, which is no option; {known}.{near}".rstrip(".")
+            if not matches(value, annotations[option]):
+                told = f"must be {describe(annotations[option])}"
+                return f"has a mode {mode!r} that sets the option {option!r} to {value!r}; it {told}"
     return None
 
 
