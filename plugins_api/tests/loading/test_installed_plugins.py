@@ -193,7 +193,7 @@ print(json.dumps([str(info), plugins.names, watch.graphs, watch.reasons, compile
 
 def test_a_sound_package_is_listed_hears_events_and_works_in_torch_compile(packages: Installed) -> None:
     listed, names, graphs, reasons, result = packages.run(["sample"], SOUND)
-    assert listed.startswith("sample (graphwright-sample 0.1.0): every device; inference, training")
+    assert listed.startswith("sample (graphwright-sample 0.1.0): by Sample Vendor; every device; inference, training")
     assert (names, graphs, reasons) == (["sample_watch"], 1, ["f: n changed"])
     assert result == [3.0, 3.0]
 

@@ -13,7 +13,7 @@ from torch import fx
 
 from graphwright_plugins import Capabilities, NotSavable, load_graph, save_graph
 from graphwright_plugins.replay.run import main, replay
-from graphwright_plugins.torch_compat import as_symbolic, new_fake_mode, set_grad_enabled
+from graphwright_plugins.torch_compat import as_fake, as_symbolic, new_fake_mode, set_grad_enabled, tracing_context
 
 
 class Backend:
@@ -116,6 +116,19 @@ def test_symbolic_sizes_strides_and_shared_memory_come_back(tmp_path: Path) -> N
     assert seen[0].stride(0) == 1
     assert seen[1].untyped_storage()._cdata == seen[2].untyped_storage()._cdata
     assert seen[2].storage_offset() == 2
+
+
+def test_a_backend_that_compiles_may_save_and_replay(tmp_path: Path) -> None:
+    graph = fx.symbolic_trace(lambda x: (x + 1,))
+    graph.register_buffer("held", torch.arange(3.0))
+    with graph.graph.inserting_before(graph.graph.output_node()):
+        graph.graph.output_node().args = ((graph.graph.call_function(torch.add, (graph.graph.get_attr("held"), 1)),),)
+    mode = new_fake_mode()
+    examples = [as_fake(mode, torch.ones(3))]
+    with tracing_context(mode):
+        save_graph(tmp_path, graph, examples)
+        assert replay(tmp_path, Backend(lambda g, i: g.forward)).outcome == "same"
+        assert load_graph(tmp_path).graph.held.tolist() == [0.0, 1.0, 2.0]
 
 
 def test_what_has_no_name_is_refused(tmp_path: Path) -> None:

@@ -38,7 +38,8 @@ class BackendManifest:
         devices = self.capabilities.devices
         where = "every device" if devices is None else ", ".join(sorted(devices)) or "no device"
         abilities = [name.replace("_", " ") for name in _FLAGS if getattr(self.capabilities, name)]
-        return f"{where}; " + ", ".join(["inference", *abilities, *(["caching"] if self.caching else [])])
+        vendor = f"by {self.vendor}; " if self.vendor else ""
+        return f"{vendor}{where}; " + ", ".join(["inference", *abilities, *(["caching"] if self.caching else [])])
 
 
 class _IllTyped(ValueError):

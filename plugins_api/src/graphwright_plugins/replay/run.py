@@ -18,7 +18,7 @@ from graphwright_plugins.partition.part_runner import pristine
 from graphwright_plugins.protocol import Backend
 from graphwright_plugins.report import GraphReport, collecting
 from graphwright_plugins.resolve import resolve_backend
-from graphwright_plugins.torch_compat import new_fake_mode, tracing_context
+from graphwright_plugins.torch_compat import new_fake_mode, outside_tracing, tracing_context
 
 from .saved_graph import SavedGraph, load_graph
 from .saved_inputs import fake_inputs, real_inputs
@@ -72,7 +72,8 @@ def replay(
     before = AmbientState.current()
     saved.state.install()
     try:
-        return _replay(saved, resolved.compile, run)
+        with outside_tracing():
+            return _replay(saved, resolved.compile, run)
     finally:
         before.install()
 

@@ -13,7 +13,7 @@ import torch
 from torch import fx
 
 from graphwright_plugins.graphs.ambient_state import AmbientState
-from graphwright_plugins.torch_compat import TORCH_VERSION
+from graphwright_plugins.torch_compat import TORCH_VERSION, outside_tracing
 
 from .saved_inputs import Code, encode_inputs
 from .saved_values import NotSavable, decode, encode, function_by_name, function_name
@@ -123,7 +123,8 @@ def _read(place: Path) -> tuple[Any, Any]:
     if version != _FORMAT:
         raise NotSavable(f"{place} was saved in format {version}, and this version reads {_FORMAT}")
     try:
-        return content, torch.load(place / "tensors.pt", weights_only=True)
+        with outside_tracing():
+            return content, torch.load(place / "tensors.pt", weights_only=True)
     except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
         raise _unreadable(place / "tensors.pt", error) from error
 
