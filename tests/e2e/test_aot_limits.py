@@ -233,6 +233,11 @@ def adds_to_a_detached_result(x, y):
     return seen, z
 
 
+def splits_what_it_wrote_to(x, y):
+    x.add_(y.sum())
+    return x.split(1)[-1], y.unbind(0)[0]
+
+
 PROGRAMS = (
     writes_and_reads_the_other, writes_and_returns_views, writes_through_a_view, writes_without_gradients,
     only_writes_without_gradients, writes_with_and_without_gradients, writes_to_the_detached, writes_to_both,
@@ -240,6 +245,7 @@ PROGRAMS = (
     returns_views_of_a_result_made_without_gradients, writes_to_views_made_without_gradients,
     returns_a_result_and_its_views, splits_and_writes, changes_the_layout, fills_from_the_other, asks_for_gradients,
     adds_to_the_detached_and_returns_it, multiplies_a_detached_view, adds_to_a_detached_result,
+    splits_what_it_wrote_to,
 )  # fmt: skip
 
 # ------------------------------------------------------------------ what becomes of them
@@ -325,6 +331,8 @@ LEFT = (
     (writes_through_a_view, detached_from_the_other, "shares memory"),
     (returns_views_made_without_gradients, leaf, "has no history"),
     (only_writes_without_gradients, view_of_the_computed, "cut it off from its history"),
+    (splits_what_it_wrote_to, computed_and_its_view, "shares memory"),
+    (splits_what_it_wrote_to, view_of_the_computed, "one of several views"),
     (adds_to_the_detached_and_returns_it, leaf, "has a history of its own"),
     (multiplies_a_detached_view, leaf, "has a history of its own"),
 )
@@ -335,6 +343,7 @@ KEPT = (
     (writes_without_gradients, view_of_the_computed),  # a gradient is asked for, so the history is kept
     (only_writes_without_gradients, leaf),
     (adds_to_the_detached_and_returns_it, plain),
+    (splits_what_it_wrote_to, plain),
     (adds_to_a_detached_result, leaf),
 )
 

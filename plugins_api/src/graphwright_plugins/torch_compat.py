@@ -72,6 +72,7 @@ __all__ = [
     "inductor_option_names",
     "is_boxed",
     "is_builtin_torch_backend",
+    "is_one_of_several_views",
     "is_operator",
     "is_torch_function",
     "list_torch_backends",
@@ -404,6 +405,12 @@ def plausible_value(number: Any) -> int | float | bool:
         chosen[symbol] = value if most is None else min(value, most)
     result = expr.subs(chosen)
     return float(result) if isinstance(number, torch.SymFloat) else int(result)
+
+
+def is_one_of_several_views(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a view that an operator gave together with others, as `split` does."""
+    autograd: Any = torch._C._autograd
+    return tensor._is_view() and autograd._get_creation_meta(tensor) == autograd.CreationMeta.MULTI_OUTPUT_NODE
 
 
 def outside_fake_mode() -> AbstractContextManager[Any]:

@@ -20,6 +20,7 @@ _LAYOUTS_TAKEN: Final = (torch.strided, torch.jagged)
 _MAKE_OTHER_LAYOUTS: Final = ("to_sparse", "sparse_", "to_mkldnn")
 _RECURRENT: Final = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
 _OVERLAPPING_VIEWS: Final = ("expand", "broadcast", "unfold", "as_strided")
+_SEVERAL_VIEWS: Final = ("split", "chunk", "unbind")
 _WRITING_OPERATORS: Final = frozenset(
     {
         operator.setitem, operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv,
@@ -71,6 +72,11 @@ class Appearance:
         """Whether the graph takes tensors out of the graph of gradients, and may write to memory."""
         detaches = any("detach" in name_of(node) or "data" in node.args for node in self._calls)
         return detaches and any(map(may_write, self._calls))
+
+    def may_divide_and_write(self) -> bool:
+        """Whether the graph makes several views of a tensor at once, and may write to memory."""
+        divides = any(view in name_of(node) for node in self._calls for view in _SEVERAL_VIEWS)
+        return divides and any(map(may_write, self._calls))
 
     def may_restride_and_write(self) -> bool:
         """Whether the graph calls `as_strided`, and may write to memory."""

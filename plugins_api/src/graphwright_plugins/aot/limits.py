@@ -9,6 +9,8 @@
   takes it for inference, and replays the write with gradients on, which cuts the input off from its history.
 * A result is a detached input, written to since with what requires a gradient. AOTAutograd makes it anew as a view of
   the input, with the input's history or without any.
+* A result is one of several views that an operator such as `split` made of an input, and the graph writes to that input
+  with gradients on. AOTAutograd makes the result a tensor with memory of its own.
 * A graph writes to a tensor that has several elements in one place, as `expand` makes them. Eager refuses most of these
   writes; AOTAutograd makes new tensors of them. It also takes an input for all of the memory that there is, while
   `as_strided` reaches what lies between and around its elements.
@@ -31,7 +33,7 @@ from graphwright_plugins.graphs.layouts import may_meet
 from graphwright_plugins.graphs.trial_run import TrialRun
 from graphwright_plugins.graphs.values import storages_of
 from graphwright_plugins.signature import attached_signature
-from graphwright_plugins.torch_compat import FakeTensorMode
+from graphwright_plugins.torch_compat import FakeTensorMode, is_one_of_several_views
 
 from .appearances import Appearance, name_of
 
@@ -62,14 +64,16 @@ def _seen_in_trial(
     groups = list(_overlapping(graph, example_inputs))
     switches = any("grad" in name_of(node) for node in graph.graph.nodes)
     detaches = appearance.may_detach_and_write()
+    divides = appearance.may_divide_and_write()
     ill_defined = appearance.may_write_where_elements_overlap() or appearance.may_restride_and_write()
-    if not (groups or switches or detaches or ill_defined):
+    if not (groups or switches or detaches or divides or ill_defined):
         return None
     trial = TrialRun(graph, example_inputs, fake_mode)
     return (
         (groups and _shared_and_written(trial, groups))
         or (switches and _history_lost(trial))
         or (detaches and _history_of_its_own(trial))
+        or (divides and _view_of_several(trial))
         or (ill_defined and _ill_defined_writes(trial))
         or None
     )
@@ -120,6 +124,18 @@ def _history_of_its_own(trial: TrialRun) -> str | None:
             if value._base is None or value._base is not copy:
                 name = trial.placeholders[index].name
                 return f"its result {node.name} lies in the memory of its input {name} and has a history of its own"
+    return None
+
+
+def _view_of_several(trial: TrialRun) -> str | None:
+    for node in trial.results:
+        value = trial.values.get(node)
+        if not isinstance(value, torch.Tensor) or not value.requires_grad or not is_one_of_several_views(value):
+            continue
+        for index in sorted(trial.written):
+            if not set(storages_of(value)).isdisjoint(storages_of(trial.copies[index])):
+                name = trial.placeholders[index].name
+                return f"its result {node.name} is one of several views of its input {name}, to which it writes"
     return None
 
 
