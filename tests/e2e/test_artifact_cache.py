@@ -142,6 +142,41 @@ def test_a_damaged_artifact_warns(folder: Path, caplog: pytest.LogCaptureFixture
     assert "so it is compiled" in caplog.text
 
 
+def denied(*args: Any) -> Any:
+    raise OSError("/dev/tc0: permission denied")
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "told"),
+    [
+        (
+            "cache_key_parts",
+            denied,
+            "graphs of backend keeping are compiled, and neither looked up nor saved: cache_key",
+        ),
+        ("cache_key_parts", lambda *args: None, "cache_key_parts of backend 'keeping' returned None"),
+        (
+            "save",
+            denied,
+            "a graph that backend keeping compiled is not saved: save of backend 'keeping' raised OSError",
+        ),
+        ("save", lambda *args: "x", "is not saved: save of backend 'keeping' returned a str where bytes are expected"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_a_fault_of_the_backends_methods_is_told_and_the_graph_runs(
+    method: str, answer: Any, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    backend = Keeping()
+    setattr(backend, method, answer)
+    with caplog.at_level(logging.WARNING, "graphwright"):
+        found = call(backend)
+    (rejected,) = [event for event in found if isinstance(event, events.ArtifactRejected)]
+    assert (rejected.saving, not rejected.key) == (method == "save", method != "save")
+    assert told in caplog.text
+    assert backend.compiled == 1
+
+
 def test_the_log_tells(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with graphwright.config.patch(logs="artifact_cache"):
         call(Keeping())

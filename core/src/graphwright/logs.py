@@ -192,6 +192,10 @@ def _backend(event: Event, verbose: bool) -> str:
 
 def _artifact_cache(event: events.ArtifactCacheUsed | events.ArtifactRejected, verbose: bool) -> str:
     if isinstance(event, events.ArtifactRejected):
+        if not event.key:
+            return f"graphs of backend {event.backend} are compiled, and neither looked up nor saved: {event.reason}"
+        if event.saving:
+            return f"a graph that backend {event.backend} compiled is not saved: {event.reason}"
         return f"a saved graph of backend {event.backend} is not used, so it is compiled: {event.reason}"
     what = f"{event.n_bytes} bytes in {event.seconds * 1e3:.1f} ms" if event.n_bytes else event.reason
     return f"{event.result.replace('_', ' ')} of backend {event.backend}: {what}" + (
@@ -330,7 +334,8 @@ class _Reporter:
     def report(self, event: Event) -> None:
         """Log an event that everybody may want to know of."""
         level, text = self._LEVELS[type(event)]
-        what = getattr(event, "gw_id", None) or getattr(event, "mechanism", None) or getattr(event, "key", None)
+        names = ("gw_id", "mechanism", "key", "backend")
+        what = next(filter(None, (getattr(event, name, None) for name in names)), None)
         place = (type(event), str(event.location), what, str(getattr(event, "error", "")))
         if _logger.isEnabledFor(level) and place not in self.reported:
             self.reported.add(place)

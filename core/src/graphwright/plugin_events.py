@@ -124,8 +124,12 @@ def _tell_artifact(kind: str, name: str, text: Callable[[], str]) -> None:
 
 
 def _tell_outcome(outcome: CacheOutcome) -> None:
-    if outcome.result == "rejected":
-        events.emit(events.ArtifactRejected(backend=outcome.backend, key=outcome.key, reason=outcome.reason))
+    if outcome.result in ("rejected", "not_saved"):
+        events.emit(
+            events.ArtifactRejected(
+                backend=outcome.backend, key=outcome.key, reason=outcome.reason, saving=outcome.result == "not_saved"
+            )
+        )
         return
     events.emit(
         events.ArtifactCacheUsed(

@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -10,7 +11,14 @@ import pytest
 import torch
 from gwsaving import PROGRAM, Run, SavingBackend, run
 
-from graphwright_plugins import ArtifactSettings, ArtifactStore, NotCacheable, ResolvedBackend, resolve_backend
+from graphwright_plugins import (
+    ArtifactSettings,
+    ArtifactStore,
+    BackendResourceError,
+    NotCacheable,
+    ResolvedBackend,
+    resolve_backend,
+)
 from graphwright_plugins.loading.contract import why_not_backend
 from graphwright_plugins.testing import Program
 
@@ -138,9 +146,52 @@ def test_a_bug_of_the_backends_is_told_and_costs_no_result(settings: ArtifactSet
     backend = SavingBackend()
     setattr(backend, f"{method}_error", ZeroDivisionError("mine"))
     told = run(backend, settings)
-    assert "rejected" in told.results
-    assert f"{method} of backend 'saving' raised ZeroDivisionError: mine. Report it there" in told.reasons
+    assert told.results == (["miss", "not_saved"] if method == "save" else ["rejected", "saved"])
+    assert f"{method} of backend 'saving' raised ZeroDivisionError: mine. Report it to the backend's" in told.reasons
     assert backend.compiled == 1
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "told"),
+    [
+        ("save", "text", "returned a str where bytes are expected"),
+        ("save", None, "returned a NoneType where bytes are expected"),
+        ("load", 3, "returned 3, which can't be called"),
+        ("compatible", "", "returned ''; it must return None or a reason as text"),
+        ("compatible", False, "returned False; it must return None or a reason as text"),
+        ("compatible", True, "returned True; it must return None or a reason as text"),
+    ],
+)
+def test_an_answer_that_is_no_answer_is_told_with_the_method(
+    settings: ArtifactSettings, method: str, answer: Any, told: str
+) -> None:
+    if method != "save":
+        run(SavingBackend(), settings)
+    backend = SavingBackend()
+    setattr(backend, method, lambda *args: answer)
+    given = run(backend, settings)
+    assert given.results == (["miss", "not_saved"] if method == "save" else ["rejected", "saved"])
+    assert f"{method} of backend 'saving' {told}. Report it to the backend's authors" in given.reasons
+    assert backend.compiled == 1
+
+
+@pytest.mark.parametrize(
+    "answer", [None, [("driver", "1")], OSError("/dev/tc0: permission denied"), BackendResourceError("x")]
+)
+def test_a_key_that_can_not_be_told_costs_no_result(settings: ArtifactSettings, answer: Any) -> None:
+    def cache_key_parts(options: Any) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    backend = SavingBackend()
+    backend.cache_key_parts = cache_key_parts  # type: ignore[method-assign]
+    told = run(backend, settings)
+    assert (told.results, told.outcomes[0].key, backend.compiled) == (["rejected"], "", 1)
+    assert re.search(
+        r"cache_key_parts of backend 'saving' (raised OSError|raised Back|returned).*a mapping of names", told.reasons
+    )
+    assert files(settings) == []
 
 
 def test_what_cannot_be_kept_says_why(settings: ArtifactSettings) -> None:
@@ -204,14 +255,14 @@ def test_a_read_only_store_is_read_and_not_written(settings: ArtifactSettings) -
 def test_a_folder_without_the_right_to_write_is_told(settings: ArtifactSettings) -> None:
     settings.place.mkdir(mode=0o500)
     told = run(SavingBackend(), settings)
-    assert told.results == ["miss", "rejected"]
+    assert told.results == ["miss", "not_saved"]
     assert "can't be written" in told.reasons
 
 
 def test_a_folder_that_is_a_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     told = run(SavingBackend(), ArtifactSettings("on", tmp_path / "file"))
-    assert told.results == ["miss", "rejected"]
+    assert told.results == ["miss", "not_saved"]
     assert "can't be written" in told.reasons
 
 

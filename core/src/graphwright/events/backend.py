@@ -101,11 +101,17 @@ class ArtifactCacheUsed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactRejected(Event):
-    """A saved graph is damaged, is refused or does not load, or the place for them cannot be used; it is compiled."""
+    """A saved graph is damaged, is refused or does not load, so that it is compiled; or one cannot be saved.
+
+    Or nothing can be looked up: their place cannot be used, or the backend does not tell what a graph depends on.
+    """
 
     backend: str
     key: str
+    """What it is looked up by; empty where that can't be told, so that nothing is looked up or saved."""
     reason: str
+    saving: bool = False
+    """Whether it is about saving what was compiled, and not about loading."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

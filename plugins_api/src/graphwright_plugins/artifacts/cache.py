@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from torch import fx
 
-from graphwright_plugins.errors import NotCacheable
+from graphwright_plugins.errors import BackendContractError, NotCacheable
 from graphwright_plugins.graphs.hashing import UnstableGraph
+from graphwright_plugins.naming import backend_in_words, raised
 from graphwright_plugins.protocol import Backend, CompiledGraph, HasArtifacts
 from graphwright_plugins.store.artifact_store import (
     Artifact,
@@ -58,7 +59,8 @@ def compile_or_load(owned: OwnedBackend, graph: fx.GraphModule, example_inputs: 
     """Compile a graph, or load what an earlier process compiled of the same graph in the same way.
 
     The store is used if the settings in force ask for it and the backend has artifacts. Every look into it has an
-    outcome, see `listen_to_cache`. Nothing that goes wrong with the store keeps a graph from being compiled.
+    outcome, see `listen_to_cache`. Nothing that goes wrong with the store, or in the backend's methods for it, keeps
+    a graph from being compiled.
     """
     settings = current_artifact_settings()
     if settings.mode == "off" or not isinstance(owned.backend, HasArtifacts):
@@ -68,7 +70,7 @@ def compile_or_load(owned: OwnedBackend, graph: fx.GraphModule, example_inputs: 
     except (NotCacheable, UnstableGraph) as error:
         _tell("not_cached", owned, reason=str(error))
         return owned.compile(graph, example_inputs)
-    except UnusableStore as error:
+    except (UnusableStore, BackendContractError) as error:
         _tell("rejected", owned, reason=str(error))
         return owned.compile(graph, example_inputs)
     return visit.load() or visit.compile()
@@ -123,9 +125,11 @@ class _Visit:
         if replace(meta, assumptions=()) != replace(self._meta, assumptions=()):
             return "the artifact under this key was made for something else"
         try:
-            reason = self._artifacts.compatible(meta)
+            reason: Any = self._artifacts.compatible(meta)
         except Exception as error:  # noqa: BLE001  a plugin's code: reported as its bug
-            return self._bug("compatible", error)
+            return self._raised("compatible", error)
+        if reason is not None and not (isinstance(reason, str) and reason):
+            return self._bug("compatible", f"returned {reason!r}; it must return None or a reason as text")
         return None if reason is None else f"the backend refuses it: {reason}"
 
     def _loaded(self, found: Artifact) -> CompiledGraph | None:
@@ -133,10 +137,10 @@ class _Visit:
             with outside_tracing():
                 compiled: Any = self._artifacts.load(found.data, self._owned.options)
         except Exception as error:  # noqa: BLE001  a plugin's code: reported as its bug
-            self._tell("rejected", self._bug("load", error))
+            self._tell("rejected", self._raised("load", error))
             return None
         if not callable(compiled):
-            self._tell("rejected", f"its load returned a {type(compiled).__name__}, which can't be called")
+            self._tell("rejected", self._bug("load", f"returned {compiled!r}, which can't be called"))
             return None
         function: CompiledGraph = compiled
         return function
@@ -161,22 +165,24 @@ class _Visit:
             self._tell("not_cached", str(error))
             return
         except Exception as error:  # noqa: BLE001  a plugin's code: reported as its bug
-            self._tell("rejected", self._bug("save", error))
+            self._tell("not_saved", self._raised("save", error))
             return
         if not isinstance(data, bytes):
-            self._tell("rejected", f"its save returned a {type(data).__name__} where bytes are expected")
+            self._tell("not_saved", self._bug("save", f"returned a {type(data).__name__} where bytes are expected"))
             return
         try:
             n_bytes = self._store.put(self._key, Artifact(replace(self._meta, assumptions=assumptions), data))
         except UnusableStore as error:
-            self._tell("rejected", str(error))
+            self._tell("not_saved", str(error))
             return
         self._tell("saved", n_bytes=n_bytes, started=started)
 
-    def _bug(self, method: str, error: Exception) -> str:
-        owner = f" of {self._owned.distribution} {self._owned.version}" if self._owned.distribution else ""
-        name = self._owned.backend.name
-        return f"{method} of backend {name!r}{owner} raised {type(error).__name__}: {error}. Report it there"
+    def _raised(self, method: str, error: Exception) -> str:
+        return self._bug(method, f"raised {raised(error)}")
+
+    def _bug(self, method: str, what: str) -> str:
+        whose = backend_in_words(self._owned.backend.name, self._owned.distribution, self._owned.version)
+        return f"{method} of {whose} {what}. Report it to the backend's authors"
 
     def _tell(self, result: CacheResult, reason: str = "", *, n_bytes: int = 0, started: float | None = None) -> None:
         _tell(result, self._owned, self._key, reason, n_bytes, started)

@@ -14,8 +14,9 @@ from typing import Any, Final
 import torch
 from torch import fx
 
-from graphwright_plugins.errors import NotCacheable
+from graphwright_plugins.errors import BackendContractError, NotCacheable
 from graphwright_plugins.graphs.hashing import graph_hash
+from graphwright_plugins.naming import backend_in_words, raised
 from graphwright_plugins.protocol import Backend, HasArtifacts
 from graphwright_plugins.store.artifact_store import ArtifactMeta
 from graphwright_plugins.torch_compat import ATTENTION_KERNELS, TORCH_VERSION, fills_uninitialized_memory, torch_build
@@ -61,10 +62,11 @@ def artifact_meta(
         NotCacheable: The backend says that it can't be told, its version isn't known, or an option is an object that
             no other process knows.
         UnstableGraph: The graph can't be recognised in another process.
+        BackendContractError: `cache_key_parts` raised what is no error of the contract's, or gives no mapping.
     """
     if not isinstance(backend, HasArtifacts):
         raise TypeError(f"backend {backend.name!r} saves no artifacts: it has no method cache_key_parts")
-    parts = {str(name): str(part) for name, part in backend.cache_key_parts(options).items()}
+    parts = _key_parts(backend, options, backend_in_words(backend.name, distribution, version))
     if distribution is None and "version" not in parts:
         raise NotCacheable(
             "the backend was passed as an object, so that its version isn't known; it may give one in cache_key_parts, "
@@ -81,6 +83,19 @@ def artifact_meta(
         key_parts=parts,
         environment={**_platform(), **_state(), "code": code_version(type(backend).__module__, distribution)},
     )
+
+
+def _key_parts(backend: HasArtifacts, options: Any, whose: str) -> dict[str, str]:
+    expected = "it must return a mapping of names to texts; report it to the backend's authors"
+    try:
+        given: object = backend.cache_key_parts(options)
+    except NotCacheable:
+        raise
+    except Exception as error:
+        raise BackendContractError(f"cache_key_parts of {whose} raised {raised(error)}; {expected}") from error
+    if not isinstance(given, Mapping):
+        raise BackendContractError(f"cache_key_parts of {whose} returned {given!r}; {expected}")
+    return {str(name): str(part) for name, part in given.items()}
 
 
 def artifact_key(meta: ArtifactMeta) -> str:

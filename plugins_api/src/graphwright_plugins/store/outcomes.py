@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-CacheResult: TypeAlias = Literal["hit", "miss", "saved", "not_cached", "rejected"]
+CacheResult: TypeAlias = Literal["hit", "miss", "saved", "not_cached", "rejected", "not_saved"]
 """`"hit"`: loaded, nothing was compiled. `"miss"`: there was none, so the graph is compiled. `"saved"`: what was
 compiled is in the store. `"not_cached"`: it can't be, for a reason that is no fault. `"rejected"`: something is wrong:
-an artifact is damaged, doesn't fit or doesn't load, or the store can't be used; the graph is compiled."""
+an artifact is damaged, doesn't fit or doesn't load, or the store can't be used; the graph is compiled. `"not_saved"`:
+something is wrong with saving what was compiled, which is used all the same."""
 
 
 @dataclass(frozen=True)
