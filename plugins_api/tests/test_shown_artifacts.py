@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 import graphwright_plugins.shown_artifacts as artifacts
+from graphwright_plugins import DeclarationError, timed_stage
 
 
 def test_each_listener_hears_each_artifact_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,3 +38,27 @@ def test_text_that_nobody_wants_is_not_made(monkeypatch: pytest.MonkeyPatch) -> 
     artifacts.listen_to_artifacts(lambda kind, name, text: made.append(text()))
     artifacts.show_artifact("aot_graphs", "forward graph", text)
     assert made == ["made", "def forward(): ..."]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            ("tile_code", "program", "text"),
+            r"no kind 'tile_code', .*'program'.*The kinds are: 'aot_graphs', 'output_code'",
+        ),
+        (("output_cod", "program", "text"), r"Did you mean 'output_code'\?"),
+        ((None, "program", "text"), r"no kind None"),
+        (("output_code", 3, "text"), r"the name 3; it must be a text"),
+        (("output_code", "program", b"text"), r"given a bytes for 'program'; it must be a text, or a function"),
+    ],
+)
+def test_what_nobody_would_see_is_refused(given: tuple[Any, ...], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        artifacts.show_artifact(*given)
+
+
+@pytest.mark.parametrize("stage", [3, None, "", "total"])
+def test_a_stage_has_a_name(stage: Any) -> None:
+    with pytest.raises(DeclarationError, match="timed_stage has the name"), timed_stage(stage):
+        pytest.fail("it was entered")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import pickle
+import re
 import weakref
 
 import pytest
@@ -96,6 +97,16 @@ def test_each_kind_of_error_is_raised_or_falls_back(kind, caplog):
 def test_an_unsupported_node_is_told_with_the_users_line():
     with pytest.raises(BackendCompilerFailed, match=r"no cos \(node cos, torch.cos at .*test_backend_policy.py:\d+\)"):
         graphwright.compile(f, backend=Device(error=UnsupportedGraph("no cos", node="cos")))(torch.randn(3))
+
+
+@pytest.mark.parametrize("compile_graph", [lambda graph, inputs: 1 / 0, lambda graph, inputs: 3])
+def test_a_failure_tells_where_the_function_is(compile_graph):
+    place = f"{f.__code__.co_filename}:{f.__code__.co_firstlineno}"
+    with pytest.raises(
+        BackendCompilerFailed, match=rf"failed to compile __compiled_fn_\w+ \({re.escape(place)}\): "
+    ) as e:
+        graphwright.compile(f, backend=compile_graph)(torch.ones(2))
+    assert e.value.location == place
 
 
 def test_the_policy_is_part_of_the_key():

@@ -63,24 +63,33 @@ class BackendCompilerFailed(GraphwrightError, RuntimeError):
     Attributes:
         backend_name, distribution, version: whose backend it was.
         graph_name: the graph it was given.
+        location: ``file:line`` where the function begins that the graph is of; empty where that is not known.
         kind: ``"unsupported"``, ``"resource"`` or ``"bug"``, by what it raised.
     """
 
     def __init__(
-        self, backend_name: str, distribution: str, version: str, graph_name: str, cause: BaseException
+        self,
+        backend_name: str,
+        distribution: str,
+        version: str,
+        graph_name: str,
+        cause: BaseException,
+        location: str = "",
     ) -> None:
         self.backend_name = backend_name
         self.distribution = distribution
         self.version = version
         self.graph_name = graph_name
+        self.location = location
         self.kind = kind_of(cause)
         origin = f" ({distribution} {version})".replace(" )", ")") if distribution else ""
         try:
             text = f"{type(cause).__name__}: {cause}"
         except Exception:  # noqa: BLE001  a plugin's exception may fail to print itself
             text = type(cause).__name__
+        place = f" ({location})" if location else ""
         super().__init__(
-            f"backend {backend_name!r}{origin} failed to compile {graph_name}: {text}\n{_WHAT_TO_DO[self.kind]}"
+            f"backend {backend_name!r}{origin} failed to compile {graph_name}{place}: {text}\n{_WHAT_TO_DO[self.kind]}"
         )
 
 

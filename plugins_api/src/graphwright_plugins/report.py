@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from graphwright_plugins.store.outcomes import CacheOutcome, listen_to_cache
 
-from .errors import BackendResourceError, UnsupportedGraph
+from .errors import BackendResourceError, DeclarationError, UnsupportedGraph
 from .shown_artifacts import listen_to_artifacts
 from .supports import Refusal
 
@@ -271,7 +271,14 @@ def reporting(
 
 @contextlib.contextmanager
 def timed_stage(stage: str) -> Iterator[None]:
-    """Add the time spent inside to the report of the graph being compiled, under a name such as `"lowering"`."""
+    """Add the time spent inside to the report of the graph being compiled, under a name such as `"lowering"`.
+
+    Raises:
+        DeclarationError: The name is no text, or is `"total"`, which the framework keeps itself.
+    """
+    given: object = stage
+    if not isinstance(given, str) or stage in ("", "total"):
+        raise DeclarationError(f"timed_stage has the name {stage!r}; it must be a text such as 'lowering', not 'total'")
     builder = _current.get()
     started = time.perf_counter()
     try:

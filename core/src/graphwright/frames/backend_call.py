@@ -83,7 +83,7 @@ class BackendCall:
 
     def _call(self, graph: FinishedGraph, context: TracingContext) -> Callable[..., Any]:
         try:
-            return call_backend(self._backend, graph, context)
+            return call_backend(self._backend, graph, context, str(self._site.location))
         except BackendCompilerFailed as failure:
             return self._after_failure(graph, failure)
 

@@ -45,8 +45,16 @@ class CompilingBackend(Protocol):
         """Compile one graph."""
 
 
-def call_backend(backend: CompilingBackend, graph: FinishedGraph, context: TracingContext) -> GraphFunction:
+def call_backend(
+    backend: CompilingBackend, graph: FinishedGraph, context: TracingContext, location: str = ""
+) -> GraphFunction:
     """Have a graph compiled, under the state at the graph's entry.
+
+    Args:
+        backend: the backend.
+        graph: the graph.
+        context: the tracing context of its capture.
+        location: `file:line` of the function that it is of, for errors.
 
     Raises:
         BackendCompilerFailed: the backend raised, or returned something that cannot be called.
@@ -68,10 +76,10 @@ def call_backend(backend: CompilingBackend, graph: FinishedGraph, context: Traci
                 state.enter_context(onednn_off())
             compiled = backend.compile(module, _examples_for(backend, graph))
     except Exception as error:
-        raise _failure(backend, graph.name, error) from error
+        raise _failure(backend, graph.name, location, error) from error
     if not callable(compiled):
-        shown = type(compiled).__name__
-        raise _failure(backend, graph.name, TypeError(f"it returned a {shown} where a callable is expected"))
+        fault = TypeError(f"it returned a {type(compiled).__name__} where a callable is expected")
+        raise _failure(backend, graph.name, location, fault)
     return restoring_state(compiled) if graph.changes_state else compiled
 
 
@@ -111,8 +119,9 @@ def _trains_lstm(module: fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
     )
 
 
-def _failure(backend: CompilingBackend, graph_name: str, cause: BaseException) -> BackendCompilerFailed:
-    return BackendCompilerFailed(backend.name, backend.distribution or "", backend.version or "", graph_name, cause)
+def _failure(backend: CompilingBackend, graph_name: str, location: str, cause: BaseException) -> BackendCompilerFailed:
+    whose = (backend.name, backend.distribution or "", backend.version or "")
+    return BackendCompilerFailed(*whose, graph_name, cause, location)
 
 
 def restoring_state(function: GraphFunction) -> GraphFunction:
