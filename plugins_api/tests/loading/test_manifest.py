@@ -72,7 +72,7 @@ def test_devices_and_capabilities_are_known_before_any_import(install: Install, 
     assert info.manifest is not None
     assert (info.manifest.vendor, info.manifest.api_version, info.manifest.caching) == ("Made", (1, 0), False)
     assert info.manifest.capabilities == Capabilities(devices=frozenset({"npu"}), training=False)
-    assert str(info).startswith("made (made-dist 3.1): npu; inference, mutation, aliasing")
+    assert str(info).startswith("made (made-dist 3.1): by Made; npu; inference, mutation, aliasing")
     assert not [name for name in sys.modules if name.startswith("made_pkg")]
     assert info.error is None
 
@@ -232,7 +232,7 @@ def test_the_sample_in_the_contracts_page_is_a_manifest() -> None:
     page = (Path(__file__).parents[3] / "docs/backends/contract.md").read_text(encoding="utf-8")
     (sample,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     manifest = parse_manifest("contract.md", sample.encode(), "mine")
-    assert str(manifest).startswith("npu; inference, mutation")
+    assert str(manifest).startswith("by Mine Inc.; npu; inference, mutation")
     assert manifest.capabilities.tolerances == {torch.float16: Tolerance(5e-3, 5e-3)}
 
 
