@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import graphwright
 from graphwright import events
@@ -160,3 +161,44 @@ def test_modes(mode: str) -> None:
     for seed in range(2):
         x, w = rand(4, 8, seed=seed), rand(8, 4, seed=seed)
         assert_same(ours(x, w), fn(x, w))
+
+
+def nothing_left_to_eager(model: Any, other: Any, *calls: tuple[Any, ...]) -> None:
+    ours = compiled(model)
+    with events.collected(events.GraphLeftToEager) as left:
+        for arguments in calls:
+            torch.manual_seed(1)
+            actual = ours(*arguments)
+            torch.manual_seed(1)
+            expected = other(*arguments)
+            assert_same(actual, expected)
+            actual.square().sum().backward()
+            expected.square().sum().backward()
+    assert not left
+
+
+def test_batch_norm_of_batches_of_any_size() -> None:
+    model, other = nn.BatchNorm1d(4), nn.BatchNorm1d(4)
+    nothing_left_to_eager(model, other, *((rand(n, 4, seed=n),) for n in (5, 6, 7)))
+    assert_same(dict(model.state_dict()), dict(other.state_dict()))
+
+
+def test_batch_norm_beside_a_float_that_varies() -> None:
+    model, other = nn.BatchNorm1d(4), nn.BatchNorm1d(4)
+    calls = [(rand(n, 4, seed=n), 1 / n) for n in (5, 6, 7)]
+    nothing_left_to_eager(lambda x, s: model(x) * s, lambda x, s: other(x) * s, *calls)
+
+
+def test_operators_that_inductor_has_no_kernel_for() -> None:
+    def solve(x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.inv(x @ x.T + torch.eye(3))
+
+    x = rand(3, 3).requires_grad_()
+    nothing_left_to_eager(solve, solve, (x,))
+
+
+def test_checkpoint_with_dropout() -> None:
+    def block(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return checkpoint(lambda a: F.dropout((a @ w).sin(), 0.5), x, use_reentrant=False)
+
+    nothing_left_to_eager(block, block, (rand(3, 4).requires_grad_(), rand(4, 4, seed=1).requires_grad_()))

@@ -21,7 +21,13 @@ from graphwright_plugins.aot.gradient_paths import gradient_paths
 from graphwright_plugins.artifacts.size_assumptions import has_hidden_sizes
 from graphwright_plugins.graphs.float_arithmetic import rearranges_floats
 from graphwright_plugins.graphs.unused_results import with_unused_results
-from graphwright_plugins.torch_compat import DATA_DEPENDENT_ERRORS, as_fake, graph_caches_off, saved_tensors_kept
+from graphwright_plugins.torch_compat import (
+    DATA_DEPENDENT_ERRORS,
+    as_fake,
+    floats_kept,
+    graph_caches_off,
+    saved_tensors_kept,
+)
 
 from .artifacts import Recipe, note_parts
 from .constants import without_constants
@@ -64,10 +70,10 @@ def _compile(
     held = hold_floats(graph, inputs, fake_mode)
     if not held.places:
         return _compile_held(held, options), ()
-    try:
+    with contextlib.suppress(LeftToEager, *DATA_DEPENDENT_ERRORS):
         return _compile_held(held, options), held.places
-    except DATA_DEPENDENT_ERRORS:  # what the graph does depends on one, as dropout does on its probability
-        return _compile_held(fix_floats(graph, inputs), options), ()
+    # What the graph does depends on one, as dropout does on its probability; or it has more to do with sizes.
+    return _compile_held(fix_floats(graph, inputs), options), ()
 
 
 def _compile_held(held: HeldFloats, options: InductorOptions) -> CompiledGraph:
@@ -76,8 +82,10 @@ def _compile_held(held: HeldFloats, options: InductorOptions) -> CompiledGraph:
         config["freezing"] = options.freezing
     if has_hidden_sizes(held.example_inputs) and not artifacts_wanted():
         config["fx_graph_cache"] = False  # for the backward graph too, which is compiled later
+    # Floats that come of sizes alone stay numbers: torch looks for the sizes among the inputs to make tensors of them.
+    floats = floats_kept() if not held.places else contextlib.nullcontext()
     try:
-        with _caching(held.example_inputs), saved_tensors_kept():
+        with _caching(held.example_inputs), saved_tensors_kept(), floats:
             return compile_fx(held.graph, held.example_inputs, config, _show_code, _show_graph)
     except DATA_DEPENDENT_ERRORS:
         raise
