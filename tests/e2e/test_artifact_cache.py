@@ -124,6 +124,43 @@ def test_tensors_are_loaded_with_their_values() -> None:
     assert compiled == [1, 0]
 
 
+class Exchanging(Keeping):
+    """Keeps graphs with their weights, and exchanges those by name."""
+
+    graph_form = GraphForm(weights="refit")
+
+    def update_weights(self, compiled: Any, tensors: Mapping[str, torch.Tensor]) -> None:
+        for name, tensor in tensors.items():
+            getattr(compiled, name).data = tensor
+
+
+class Scaling(torch.nn.Module):
+    def __init__(self, name: str, other: str) -> None:
+        super().__init__()
+        self.names = (name, other)
+        for each in self.names:
+            setattr(self, each, torch.nn.Parameter(torch.ones(3)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first, second = self.names
+        return x * getattr(self, first) + getattr(self, second)
+
+
+@pytest.mark.usefixtures("folder")
+def test_weights_of_other_names_are_not_taken_for_these() -> None:
+    x, compiled = torch.randn(2, 3), []
+    for names in (("scale", "shift"), ("shift", "scale"), ("scale", "shift")):
+        backend, module = Exchanging(), Scaling(*names)
+        function = graphwright.compile(module, backend=backend)
+        with torch.no_grad():
+            torch.testing.assert_close(function(x), module(x))
+            getattr(module, names[0]).mul_(3)
+            torch.testing.assert_close(function(x), module(x))
+        compiled.append(backend.compiled)
+        graphwright.reset()
+    assert compiled == [1, 1, 0]
+
+
 def test_off_by_default(tmp_path: Path) -> None:
     with graphwright.config.patch(artifact_cache_dir=str(tmp_path)):
         assert call(Keeping()) == []

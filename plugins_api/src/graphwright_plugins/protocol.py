@@ -254,7 +254,11 @@ class HasArtifacts(Protocol):
         ...
 
     def load(self, data: bytes, options: Any) -> CompiledGraph:
-        """Make a compiled graph from what `save` gave; in the state of `compile`, but without graph or inputs."""
+        """Make a compiled graph from what `save` gave.
+
+        Called in the state of `compile` (grad mode, autocast), but without graph or inputs, and outside of tracing and
+        fake modes: tensors that it makes or reads are real.
+        """
         ...
 
     def compatible(self, meta: ArtifactMeta) -> str | None:
@@ -298,7 +302,7 @@ class HasRefit(Protocol):
 
         Args:
             compiled: What `compile` returned.
-            tensors: The weights that changed, by the names that `get_attr` nodes of the graph had for them.
+            tensors: The weights that changed, by the `target` of the `get_attr` nodes that the graph had for them.
 
         Returns:
             What takes the compiled graph's place; None if it was changed itself.

@@ -81,7 +81,13 @@ def artifact_meta(
         graph=graph_hash(graph, example_inputs),
         options=json.dumps(stable(options, "options")),
         key_parts=parts,
-        environment={**_platform(), **_state(), "code": code_version(type(backend).__module__, distribution)},
+        environment={
+            **_platform(),
+            **_state(),
+            "code": code_version(type(backend).__module__, distribution),
+            # The hash knows no names, but `update_weights` of what is loaded is told them.
+            "held": json.dumps([str(node.target) for node in graph.graph.find_nodes(op="get_attr")]),
+        },
     )
 
 
