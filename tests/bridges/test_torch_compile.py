@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import graphwright
 
-pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch"),
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf"),  # torch.compile looks
+]
 
 
 def loss(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -44,12 +49,46 @@ def test_options_reach_it() -> None:
         check("graphwright_aot_eager", options={"partitoin": "min_cut"})
 
 
-def test_sizes_may_vary() -> None:
+def made_of_the_size(x: torch.Tensor) -> Any:
+    return x.sum(0) * x.shape[0], x.tensor_split(2)[0], x.std(0)
+
+
+def normalised(x: torch.Tensor) -> Any:
+    return torch.softmax(x, 0), F.layer_norm(x, x.shape[1:]), x.flip(0), F.pad(x, (1, 2)), x.view(-1, 2)
+
+
+def written(x: torch.Tensor) -> Any:
+    return x.mul_(2), x[1:] + 1
+
+
+def scaled(x: torch.Tensor) -> Any:
+    return x * (x.shape[0] * 0.1), x.mean()
+
+
+@pytest.mark.parametrize("program", [made_of_the_size, normalised, written, scaled])
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", ["eager", "aot_eager", pytest.param("inductor_gpu", marks=pytest.mark.slow)])
+def test_sizes_may_vary(name: str, dynamic: bool | None, program: Any) -> None:
     torch._dynamo.reset()
-    compiled = torch.compile(lambda x: x.sum(0) * x.shape[0], backend="graphwright_eager", dynamic=True)
-    for size in (2, 3, 5):
-        x = torch.randn(size, 4)
-        torch.testing.assert_close(compiled(x), x.sum(0) * size)
+    compiled = torch.compile(program, backend=f"graphwright_{name}", dynamic=dynamic)
+    for size in (4, 8, 2, 6):
+        torch.manual_seed(size)
+        x = torch.randn(size, 4, dtype=torch.float64)
+        ours, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+        actual, expected = compiled(ours * 1), program(theirs * 1)
+        torch.testing.assert_close(actual, expected)
+        for results in (actual, expected):
+            sum((result.sin().sum() for result in results), torch.zeros((), dtype=torch.float64)).backward()
+        torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+@pytest.mark.parametrize("name", ["eager", "aot_eager", pytest.param("inductor_gpu", marks=pytest.mark.slow)])
+def test_numbers_may_vary(name: str) -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x, n: x * n, backend=f"graphwright_{name}", dynamic=True)
+    for number in (0.1, 0.7, 3, 5, 0.3):
+        x = torch.ones(3, dtype=torch.float64)
+        torch.testing.assert_close(compiled(x, number), x * number, rtol=0, atol=0)
 
 
 def test_every_backend_of_ours_is_offered() -> None:

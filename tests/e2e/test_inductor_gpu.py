@@ -202,3 +202,15 @@ def test_checkpoint_with_dropout() -> None:
         return checkpoint(lambda a: F.dropout((a @ w).sin(), 0.5), x, use_reentrant=False)
 
     nothing_left_to_eager(block, block, (rand(3, 4).requires_grad_(), rand(4, 4, seed=1).requires_grad_()))
+
+
+def test_floats_that_vary_keep_their_precision_beside_another_backend() -> None:
+    def scale(x: torch.Tensor, s: float) -> torch.Tensor:
+        return x * s
+
+    for backend in ("aot_eager", "inductor_gpu", "aot_eager", "inductor_gpu"):
+        graphwright.reset()
+        ours = graphwright.compile(scale, backend=backend)
+        for s in (0.5, 0.25, 0.1, 0.7):
+            x = torch.ones(5, dtype=torch.float64)
+            assert torch.equal(ours(x, s), x * s), (backend, s)

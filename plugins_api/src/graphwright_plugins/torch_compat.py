@@ -146,10 +146,17 @@ def tracing_context(fake_mode: FakeTensorMode) -> Iterator[None]:
 
 
 def as_fake(fake_mode: FakeTensorMode, value: Any) -> Any:
-    """A fake stand-in of fixed sizes for a real tensor; anything else as it is."""
-    if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor):
+    """A fake stand-in for a real tensor; anything else as it is.
+
+    Its sizes are fixed, unless whoever made the tracing context noted which of them vary, as torch.compile does.
+    """
+    if not isinstance(value, torch.Tensor) or isinstance(value, FakeTensor):
+        return value
+    context = TracingContext.try_get()
+    noted = context.tensor_to_context.get(value) if context is not None and context.fake_mode is fake_mode else None
+    if noted is None:
         return fake_mode.from_tensor(value, static_shapes=True)
-    return value
+    return fake_mode.from_tensor(value, symbolic_context=noted, source=noted.tensor_source)
 
 
 def as_symbolic(fake_mode: FakeTensorMode, tensor: torch.Tensor, dynamic_dims: Sequence[int]) -> torch.Tensor:
@@ -515,6 +522,7 @@ def floats_kept() -> Iterator[None]:
     """
     before = os.environ.get(_TENSORS_OF_FLOATS)
     os.environ[_TENSORS_OF_FLOATS] = "0"
+    _read_setting_again()
     try:
         yield
     finally:
@@ -522,3 +530,11 @@ def floats_kept() -> Iterator[None]:
             del os.environ[_TENSORS_OF_FLOATS]
         else:
             os.environ[_TENSORS_OF_FLOATS] = before
+        _read_setting_again()
+
+
+def _read_setting_again() -> None:
+    """Have torch, which remembers what it has read, look into the environment once more."""
+    utils: Any = sys.modules.get("torch._dynamo.utils")  # without it, nothing has been read
+    if utils is not None:
+        utils._is_tensorify_enabled.cache_clear()

@@ -71,3 +71,10 @@ def _copy(graph: fx.GraphModule) -> fx.GraphModule:
 
 def _symbolic_floats(example_inputs: Sequence[Any]) -> tuple[int, ...]:
     return tuple(place for place, value in enumerate(example_inputs) if isinstance(value, torch.SymFloat))
+
+
+def reads_numbers(graph: fx.GraphModule) -> bool:
+    """Whether a graph reads a number off a tensor, by `item` or what comes to the same."""
+    reading = ("item", "_local_scalar_dense", "tolist")
+    names = (getattr(node.target, "__name__", str(node.target)) for node in graph.graph.nodes)
+    return any(name.startswith(reading) for name in names)

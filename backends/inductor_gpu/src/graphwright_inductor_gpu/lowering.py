@@ -31,7 +31,7 @@ from graphwright_plugins.torch_compat import (
 
 from .artifacts import Recipe, note_parts
 from .constants import without_constants
-from .floats import HeldFloats, fix_floats, hold_floats
+from .floats import HeldFloats, fix_floats, hold_floats, reads_numbers
 from .options import InductorOptions, to_config
 from .torch_compat import FakeTensorMode, compile_fx, floats_in_tensors, is_told_by_compiler, saveable
 
@@ -52,7 +52,7 @@ def compile_graph(graph: fx.GraphModule, example_inputs: Sequence[Any], options:
         paths = gradient_paths(graph, inputs, fake_mode)
         complete, count = with_unused_results(graph, inputs, fake_mode)
         computing, results = without_constants(complete)
-        with floats_in_tensors(fake_mode):
+        with floats_in_tensors(fake_mode, inputs):
             kernels, places = _compile(computing, inputs, fake_mode, options)
     recipe = Recipe(places, results, None if complete is graph else count, paths)
     compiled = recipe.around(kernels)
@@ -83,7 +83,7 @@ def _compile_held(held: HeldFloats, options: InductorOptions) -> CompiledGraph:
     if has_hidden_sizes(held.example_inputs) and not artifacts_wanted():
         config["fx_graph_cache"] = False  # for the backward graph too, which is compiled later
     # Floats that come of sizes alone stay numbers: torch looks for the sizes among the inputs to make tensors of them.
-    floats = floats_kept() if not held.places else contextlib.nullcontext()
+    floats = contextlib.nullcontext() if held.places or reads_numbers(held.graph) else floats_kept()
     try:
         with _caching(held.example_inputs), saved_tensors_kept(), floats:
             return compile_fx(held.graph, held.example_inputs, config, _show_code, _show_graph)

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from typing import Any, Final, cast
 
 from torch import fx
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 from graphwright_plugins import NotCacheable
@@ -107,14 +107,16 @@ def _watch_output_code() -> None:
 
 
 @contextlib.contextmanager
-def floats_in_tensors(fake_mode: FakeTensorMode) -> Iterator[None]:
+def floats_in_tensors(fake_mode: FakeTensorMode, example_inputs: Sequence[Any]) -> Iterator[None]:
     """Let a graph read floats from fake tensors, each as a symbol that stands for whatever it will be.
 
     Where the caller's shape environment has symbols for floats, torch would ask Dynamo to begin again without them.
-    Here no graph has such a symbol any more, so torch is told that they are constants.
+    Here no graph has such a symbol any more, so torch is told that they are constants; not so those that the caller has
+    in tensors already, as torch.compile does.
     """
     env = fake_mode.shape_env
     names = {str(symbol) for symbol in env.backed_var_to_val if symbol_is_type(symbol, SymT.FLOAT)} if env else set()
+    names -= {str(value.item_memo) for value in example_inputs if isinstance(value, FakeTensor)}
     if env is None or not names:
         yield
         return
