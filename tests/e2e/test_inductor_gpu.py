@@ -214,3 +214,34 @@ def test_floats_that_vary_keep_their_precision_beside_another_backend() -> None:
         for s in (0.5, 0.25, 0.1, 0.7):
             x = torch.ones(5, dtype=torch.float64)
             assert torch.equal(ours(x, s), x * s), (backend, s)
+
+
+NEGATIVE = torch.tensor([1 + 2j, 3 - 4j]).conj().imag  # has the negative bit
+
+
+@pytest.mark.parametrize(
+    ("fn", "x"),
+    [
+        (lambda x: x.min(), torch.arange(5, 50, dtype=torch.int8)),
+        (lambda x: torch.amin(x + 1), torch.arange(5, 50, dtype=torch.uint8)),
+        (lambda x: tuple(x.aminmax()), torch.arange(5, 50, dtype=torch.uint8)),
+        (lambda x: x.any(), torch.arange(5, dtype=torch.uint8)),
+        (lambda x: x * 2, NEGATIVE),
+    ],
+)
+def test_what_inductor_does_otherwise_is_left_to_eager(fn: Any, x: torch.Tensor) -> None:
+    with events.collected(events.GraphLeftToEager) as left:
+        assert_same(compiled(fn)(x), fn(x))
+    (event,) = left
+    assert "Inductor can't do this graph as eager does: its " in str(event.error)
+
+
+def test_what_eager_refuses_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="does not support bool input"):
+        compiled(lambda x: x.argmax())(torch.tensor([True, False]))
+
+
+def test_an_input_with_the_negative_bit_after_one_without() -> None:
+    ours = compiled(lambda x: x + 1)
+    for x in (torch.ones(2), NEGATIVE, torch.ones(2)):
+        assert_same(ours(x), x + 1)

@@ -32,6 +32,7 @@ from graphwright_plugins.torch_compat import (
 from .artifacts import Recipe, note_parts
 from .constants import without_constants
 from .floats import HeldFloats, fix_floats, hold_floats, reads_numbers
+from .limits import beyond_inductor
 from .options import InductorOptions, to_config
 from .torch_compat import FakeTensorMode, compile_fx, floats_in_tensors, is_told_by_compiler, saveable
 
@@ -49,6 +50,9 @@ def compile_graph(graph: fx.GraphModule, example_inputs: Sequence[Any], options:
         reason = beyond_aot(graph, inputs, fake_mode)
         if reason is not None:
             raise _left_to_eager(reason)
+        reason = beyond_inductor(graph, inputs)
+        if reason is not None:
+            raise LeftToEager(f"Inductor can't do this graph as eager does: {reason}", reason=reason)
         paths = gradient_paths(graph, inputs, fake_mode)
         complete, count = with_unused_results(graph, inputs, fake_mode)
         computing, results = without_constants(complete)
