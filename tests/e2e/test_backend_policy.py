@@ -20,6 +20,7 @@ from graphwright_plugins import (
     Capabilities,
     GraphForm,
     GraphKind,
+    LeftToEager,
     Unsupported,
     UnsupportedGraph,
     load_graph,
@@ -198,6 +199,8 @@ class AtenDevice(Device):
             return graph.forward
         if self.stage == "compiling":
             raise KeyError("tile")
+        if self.stage == "leaving":
+            raise LeftToEager("no tiles for this one")
         return lambda *inputs: () if self.stage == "counting" else 1 // 0
 
 
@@ -221,6 +224,17 @@ def test_a_backward_graph_that_fails_says_whose_it_is(stage, error, event):
     (failure,) = told
     assert (failure.graph_name, failure.backend) == ("the backward graph of f", "device")
     assert failure.location.filename.endswith("test_backend_policy.py")
+
+
+@pytest.mark.parametrize("policy", ["raise", "fallback"])
+def test_a_backward_graph_may_be_left_to_eager(policy, caplog):
+    x, other = (torch.ones(2, requires_grad=True) for _ in range(2))
+    with caplog.at_level(logging.WARNING, "graphwright"):
+        graphwright.compile(f, backend=AtenDevice("leaving"), on_backend_error=policy)(x).sum().backward()
+    f(other).sum().backward()
+    torch.testing.assert_close(x.grad, other.grad)
+    assert "the backward graph of f (" in caplog.text
+    assert "no tiles for this one" in caplog.text
 
 
 def test_the_fallback_of_a_backward_graph_is_told_with_its_name(caplog):

@@ -75,10 +75,15 @@ class GraphJob:
     def compile_telling(self, graph: fx.GraphModule, example_inputs: Sequence[Any]) -> tuple[CompiledGraph, Outcome]:
         """As `compile`; also tells what became of the graph."""
         owned, backward = self.owned, backward_owner(graph, self.name, self.whose)
-        whose_graph = of_program(graph)
-        with reporting(self.name, owned.distribution, owned.version, owned.options, *whose_graph) as report:
+        kept = None if backward is None else pristine(graph)
+        with reporting(self.name, owned.distribution, owned.version, owned.options, *of_program(graph)) as report:
             try:
                 compiled = _Compilation(self, report).compile(graph, example_inputs)
+            except LeftToEager as error:
+                if kept is None:
+                    raise
+                compiled = kept.forward  # no capture is under way that could do so
+                report.fail(error, EAGER, None)
             except Exception as error:
                 if backward is not None and not _passes(error):
                     backward.note("compiling", error)
