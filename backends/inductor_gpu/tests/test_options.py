@@ -20,6 +20,16 @@ from graphwright_plugins import (
     resolve_backend,
 )
 
+OWN_OPTIONS = {
+    "freezing",
+    "fallback_random",
+    "joint_graph_constant_folding",
+    "max_autotune",
+    "coordinate_descent_tuning",
+    "epilogue_fusion",
+    "emulate_precision_casts",
+    "triton.cudagraphs",
+}
 OURS = {"fallback_random": True, "joint_graph_constant_folding": False}
 
 
@@ -69,11 +79,46 @@ def test_any_setting_of_inductor_may_be_given() -> None:
         ({"config": {"max_fusion_sise": 8}}, OptionError, "Did you mean 'max_fusion_size'"),
         ({"config": {"triton.cudagraphs": True}}, OptionError, r"write {'cudagraphs': \.\.\.}"),
         ({"config": {"freezing": True}}, OptionError, r"write {'freezing': \.\.\.}"),
+        ({"config": {"max_fusion_size": "abc"}}, OptionTypeError, "'max_fusion_size', which must be int, not 'abc'"),
+        ({"config": {"cpp.threads": [1]}}, OptionTypeError, r"'cpp\.threads', which must be int, not \[1\] \(list"),
+        ({"config": {"debug": "no"}}, OptionTypeError, "'debug', which must be bool, not 'no'"),
+        ({"config": {"debug": 1}}, OptionTypeError, "must be bool, not 1"),
+        ({"config": {"debug": None}}, OptionTypeError, "must be bool, not None"),
+        ({"config": {"cpp.simdlen": "x"}}, OptionTypeError, "must be int or None, not 'x'"),
+        ({"config": {"min_overlap_ratio": True}}, OptionTypeError, "must be float, not True"),
+        ({"config": {"custom_should_partition_ops": "aten.add"}}, OptionTypeError, "must be list, not 'aten.add'"),
+        ({"config": {"memory_pool": "all"}}, OptionTypeError, "must be 'none' or 'intermediates' or 'outputs'"),
+        ({"config": {"post_grad_custom_pre_pass": 3}}, OptionTypeError, "a function or .* None, not 3"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         resolve_backend("inductor_gpu", options)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cpp.simdlen", None),
+        ("worker_log_path", "log.txt"),  # its default is None, and torch says no more of its type
+        ("min_overlap_ratio", 2),
+        ("combo_kernels_autotune", True),
+        ("cpp.cxx", "clang++"),
+        ("cpp.cxx", (None, "clang++")),
+        ("cuda.cutlass_dynamic_cluster_shape", [2, 1, 1]),
+        ("memory_pool", "none"),
+        ("post_grad_custom_pre_pass", print),
+        ("triton.multi_kernel", 2),
+    ],
+)
+def test_what_a_setting_may_have_is_taken(name: str, value: Any) -> None:
+    assert resolve_backend("inductor_gpu", {"config": {name: value}}).options.config == {name: value}
+
+
+def test_every_setting_may_have_the_value_that_it_has() -> None:
+    present = torch._inductor.config.get_config_copy()
+    given = {name: value for name, value in present.items() if name not in OWN_OPTIONS}
+    assert InductorOptions(config=given).config == given
 
 
 def test_an_unknown_mode_is_refused() -> None:

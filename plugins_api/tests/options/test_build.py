@@ -184,3 +184,18 @@ def test_a_class_that_could_not_be_used_is_refused_at_once(options_type: type[An
 def test_wrong_modes_are_told(modes: Any, told: str) -> None:
     assert re.search(told, str(why_not_modes(modes, Options)))
     assert why_not_modes(MODES, Options) is None
+
+
+@dataclass(frozen=True)
+class Refusing:
+    level: int = 0
+
+    def __post_init__(self) -> None:
+        if self.level > 3:
+            raise OptionTypeError("level goes to 3", backend="b", option="level")
+
+
+def test_an_error_of_the_contract_that_the_dataclass_raises_passes_through() -> None:
+    with pytest.raises(OptionTypeError, match=r"^level goes to 3$") as caught:
+        build_options(Refusing, {"level": 4}, backend="b")
+    assert caught.value.option == "level"

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from .torch_compat import inductor_option_names
+from graphwright_plugins import OptionTypeError
+
+from .setting_types import describe, fits
+from .torch_compat import inductor_option_names, inductor_option_type
 
 _OWN: Final = {
     "fallback_random": "fallback_random",
@@ -20,6 +23,9 @@ _OWN: Final = {
     "cudagraphs": "triton.cudagraphs",
 }
 """Our options with Inductor's names for them."""
+
+_TAKEN_OTHERWISE: Final = frozenset({"cpp.cxx"})
+"""Settings that Inductor takes in other types than torch annotates: a compiler's name alone, here."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ def to_config(options: InductorOptions) -> dict[str, Any]:
 def _check_config(config: Mapping[str, Any]) -> None:
     known = inductor_option_names()
     ours = {theirs: own for own, theirs in _OWN.items()} | {"freezing": "freezing"}
-    for name in config:
+    for name, value in config.items():
         if name in ours:
             raise ValueError(f"config has {name!r}, which is an option of its own: write {{{ours[name]!r}: ...}}")
         if name not in known:
@@ -82,4 +88,12 @@ def _check_config(config: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"config has {name!r}, which is no setting of Inductor in this torch.{hint} "
                 "dir(torch._inductor.config) lists them"
+            )
+        expected = inductor_option_type(name)
+        if name not in _TAKEN_OTHERWISE and not fits(value, expected):
+            raise OptionTypeError(
+                f"option 'config' of backend 'inductor_gpu' has {name!r}, which must be {describe(expected)}, "
+                f"not {value!r} ({type(value).__name__})",
+                backend="inductor_gpu",
+                option="config",
             )

@@ -30,6 +30,7 @@ __all__ = [
     "free_cuda_graphs",
     "function_settings",
     "inductor_option_names",
+    "inductor_option_type",
     "inductor_settings",
     "is_told_by_compiler",
     "kernels_from_bytes",
@@ -44,6 +45,11 @@ _collector: Final[ContextVar[Callable[[str], None] | None]] = ContextVar("graphw
 def inductor_option_names() -> list[str]:
     """Names of Inductor's settings. Imports torch._inductor."""
     return list(_import_late("torch._inductor.config").get_config_copy())
+
+
+def inductor_option_type(name: str) -> Any:
+    """How torch annotates one of Inductor's settings; the class of its default where it doesn't."""
+    return _import_late("torch._inductor.config").get_type(name)
 
 
 def compile_fx(

@@ -39,7 +39,7 @@ def build_options(
     Raises:
         UnknownOption: A name that isn't a field of `options_type`.
         OptionTypeError: A value that doesn't fit its field.
-        OptionError: `options` isn't a mapping, or the dataclass refused a value.
+        OptionError: `options` isn't a mapping, or the dataclass refused a value; one that it raises passes through.
         UnknownMode: A mode that isn't in `modes`.
         BackendContractError: `options_type` can't be used for options.
     """
@@ -51,6 +51,8 @@ def build_options(
         _check(option, value, annotations, backend)
     try:
         return options_type(**values)
+    except OptionError:  # told by the dataclass in the contract's terms
+        raise
     except (TypeError, ValueError) as error:
         raise OptionError(f"options of backend {backend!r} were refused: {error}", backend=backend) from error
 
