@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -245,3 +249,26 @@ def test_an_input_with_the_negative_bit_after_one_without() -> None:
     ours = compiled(lambda x: x + 1)
     for x in (torch.ones(2), NEGATIVE, torch.ones(2)):
         assert_same(ours(x), x + 1)
+
+
+FORKS = """
+import os, warnings
+import torch, graphwright
+warnings.simplefilter("ignore")
+graphwright.compile(lambda x: x * 3 - 1, backend="inductor_gpu")(torch.ones(3))
+child = os.fork()
+if child == 0:
+    x = torch.zeros(9)
+    result = graphwright.compile(lambda x: x * 5 + x.exp(), backend="inductor_gpu")(x)
+    os._exit(0 if torch.equal(result, x * 5 + x.exp()) else 1)
+print("status", os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_process_compiles_too(tmp_path: Path) -> None:
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "TORCHINDUCTOR_COMPILE_THREADS": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS], env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.stdout.strip() == "status 0", done.stderr

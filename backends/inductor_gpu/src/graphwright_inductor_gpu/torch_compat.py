@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import functools
 import importlib
+import os
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -68,6 +69,7 @@ def compile_fx(
         show_code: Called for each graph compiled, with what it is and the generated source.
         show_graph: Called with what it is, and the graph of operators, before that is compiled.
     """
+    _compile_in_forks_too()
     module = _import_late("torch._inductor.compile_fx")
     inner: Callable[..., Any] = module.compile_fx_inner
 
@@ -81,6 +83,18 @@ def compile_fx(
     with collecting_output_code(functools.partial(show_code, "graph from the cache")):
         compiled = module.compile_fx(graph, example_inputs, inner_compile=compile_inner, config_patches=dict(config))
     return cast(Callable[..., Any], compiled)
+
+
+@functools.cache
+def _compile_in_forks_too() -> None:
+    """Have processes forked from this one start threads of their own to compile with; torch waits for those here."""
+    os.register_at_fork(after_in_child=_forget_threads)
+
+
+def _forget_threads() -> None:
+    module: Any = sys.modules.get("torch._inductor.async_compile")
+    if module is not None:
+        module.AsyncCompile.pool.cache_clear()
 
 
 @contextlib.contextmanager
