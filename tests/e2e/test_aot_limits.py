@@ -101,9 +101,15 @@ def unwritten_without_gradient() -> tuple[Tensors, Tensors]:
     return (x,), (torch.cos(x.detach()), x * 2)
 
 
+def view_of_a_leaf() -> tuple[Tensors, Tensors]:
+    x = (torch.arange(6.0).reshape(2, 3) / 4).requires_grad_()
+    return (x,), (x.t(), torch.cos(x.detach()))
+
+
 INPUTS = (
     plain, view_of_the_other, views_that_overlap, views_side_by_side, leaf, leaf_and_its_view, views_of_a_leaf,
     detached_from_the_other, computed_and_its_view, views_of_the_computed, view_of_the_computed,
+    view_of_a_leaf,
     unwritten_without_gradient,
 )  # fmt: skip
 
@@ -238,6 +244,12 @@ def splits_what_it_wrote_to(x, y):
     return x.split(1)[-1], y.unbind(0)[0]
 
 
+def writes_without_gradients_and_computes(x, y):
+    with torch.no_grad():
+        x[:1] = 3
+    return x * y.sum(), x[:1]
+
+
 PROGRAMS = (
     writes_and_reads_the_other, writes_and_returns_views, writes_through_a_view, writes_without_gradients,
     only_writes_without_gradients, writes_with_and_without_gradients, writes_to_the_detached, writes_to_both,
@@ -245,7 +257,7 @@ PROGRAMS = (
     returns_views_of_a_result_made_without_gradients, writes_to_views_made_without_gradients,
     returns_a_result_and_its_views, splits_and_writes, changes_the_layout, fills_from_the_other, asks_for_gradients,
     adds_to_the_detached_and_returns_it, multiplies_a_detached_view, adds_to_a_detached_result,
-    splits_what_it_wrote_to,
+    splits_what_it_wrote_to, writes_without_gradients_and_computes,
 )  # fmt: skip
 
 # ------------------------------------------------------------------ what becomes of them
@@ -311,7 +323,7 @@ def check(program: Callable[..., Any], make: Callable[[], tuple[Tensors, Tensors
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_same_as_eager(program):
-    for make in (views_of_a_leaf, computed_and_its_view):
+    for make in (views_of_a_leaf, computed_and_its_view, view_of_a_leaf):
         check(program, make)
         graphwright.reset()
 
@@ -331,6 +343,7 @@ LEFT = (
     (writes_through_a_view, detached_from_the_other, "shares memory"),
     (returns_views_made_without_gradients, leaf, "has no history"),
     (only_writes_without_gradients, view_of_the_computed, "cut it off from its history"),
+    (writes_without_gradients_and_computes, view_of_a_leaf, "a view of a leaf"),
     (splits_what_it_wrote_to, computed_and_its_view, "shares memory"),
     (splits_what_it_wrote_to, view_of_the_computed, "one of several views"),
     (adds_to_the_detached_and_returns_it, leaf, "has a history of its own"),
@@ -344,6 +357,7 @@ KEPT = (
     (only_writes_without_gradients, leaf),
     (adds_to_the_detached_and_returns_it, plain),
     (splits_what_it_wrote_to, plain),
+    (writes_without_gradients_and_computes, view_of_the_computed),
     (adds_to_a_detached_result, leaf),
 )
 

@@ -59,6 +59,10 @@ class Appearance:
         """A recurrent layer that drops some of its results at random."""
         return next((node for node in self._calls if name_of(node) in _RECURRENT and _drops(node)), None)
 
+    def may_write_at_all(self) -> bool:
+        """Whether a node may write to memory."""
+        return any(map(may_write, self._calls))
+
     def may_write_where_elements_overlap(self) -> bool:
         """Whether a node may write to a tensor with several elements in one place."""
         arguments = [argument for node in self._calls if may_write(node) for argument in node.all_input_nodes]
@@ -71,16 +75,16 @@ class Appearance:
     def may_detach_and_write(self) -> bool:
         """Whether the graph takes tensors out of the graph of gradients, and may write to memory."""
         detaches = any("detach" in name_of(node) or "data" in node.args for node in self._calls)
-        return detaches and any(map(may_write, self._calls))
+        return detaches and self.may_write_at_all()
 
     def may_divide_and_write(self) -> bool:
         """Whether the graph makes several views of a tensor at once, and may write to memory."""
         divides = any(view in name_of(node) for node in self._calls for view in _SEVERAL_VIEWS)
-        return divides and any(map(may_write, self._calls))
+        return divides and self.may_write_at_all()
 
     def may_restride_and_write(self) -> bool:
         """Whether the graph calls `as_strided`, and may write to memory."""
-        return any("as_strided" in name_of(node) for node in self._calls) and any(map(may_write, self._calls))
+        return any("as_strided" in name_of(node) for node in self._calls) and self.may_write_at_all()
 
     def _value(self, node: fx.Node) -> Any:
         if node in self._inputs:

@@ -11,6 +11,8 @@
   the input, with the input's history or without any.
 * A result is one of several views that an operator such as `split` made of an input, and the graph writes to that input
   with gradients on. AOTAutograd makes the result a tensor with memory of its own.
+* A graph writes under `no_grad`, or through `detach`, to an input that is a view of a leaf. AOTAutograd replays the
+  write with gradients on, which a leaf that asks for gradients refuses.
 * A graph writes to a tensor that has several elements in one place, as `expand` makes them. Eager refuses most of these
   writes; AOTAutograd makes new tensors of them. It also takes an input for all of the memory that there is, while
   `as_strided` reaches what lies between and around its elements.
@@ -66,12 +68,14 @@ def _seen_in_trial(
     detaches = appearance.may_detach_and_write()
     divides = appearance.may_divide_and_write()
     ill_defined = appearance.may_write_where_elements_overlap() or appearance.may_restride_and_write()
-    if not (groups or switches or detaches or divides or ill_defined):
+    leaves = _views_of_leaves(appearance, example_inputs)
+    if not (groups or switches or detaches or divides or leaves or ill_defined):
         return None
     trial = TrialRun(graph, example_inputs, fake_mode)
     return (
         (groups and _shared_and_written(trial, groups))
         or (switches and _history_lost(trial))
+        or (leaves and _leaf_written_to(trial, leaves))
         or (detaches and _history_of_its_own(trial))
         or (divides and _view_of_several(trial))
         or (ill_defined and _ill_defined_writes(trial))
@@ -91,6 +95,21 @@ def _shared_and_written(trial: TrialRun, groups: Sequence[Sequence[int]]) -> str
 
 def _history_lost(trial: TrialRun) -> str | None:
     return _without_history(trial) or _written_without_grad(trial)
+
+
+def _views_of_leaves(appearance: Appearance, example_inputs: Sequence[Any]) -> list[int]:
+    """The indices of inputs that are views of leaves which require gradients, where the graph may write to memory."""
+    bases = [value._base if isinstance(value, torch.Tensor) else None for value in example_inputs]
+    found = [i for i, base in enumerate(bases) if base is not None and base.is_leaf and base.requires_grad]
+    return found if found and torch.is_grad_enabled() and appearance.may_write_at_all() else []
+
+
+def _leaf_written_to(trial: TrialRun, views: Sequence[int]) -> str | None:
+    for index in views:
+        if index in trial.written:
+            name = trial.placeholders[index].name
+            return f"it writes without gradients to its input {name}, a view of a leaf that requires a gradient"
+    return None
 
 
 def _written_without_grad(trial: TrialRun) -> str | None:
