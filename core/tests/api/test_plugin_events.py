@@ -124,3 +124,31 @@ def test_a_failing_transform_is_an_error_of_the_call(monkeypatch) -> None:
     monkeypatch.setattr(plugin_events, "BRIDGE", bridge_to(Broken()))
     with pytest.raises(HookError, match=r"mine 1\.0.*nothing works"):
         graphwright.compile(lambda x: x + 3, backend="eager")(torch.ones(2))
+
+
+def test_a_transform_that_changes_what_a_graph_returns_is_an_error_of_the_call(monkeypatch) -> None:
+    class Broken:
+        @hookimpl
+        def transform_graph(self, graph: torch.fx.GraphModule) -> None:
+            graph.graph.output_node().args = ((None, 3),)
+
+    monkeypatch.setattr(plugin_events, "BRIDGE", bridge_to(Broken()))
+    with pytest.raises(HookError, match=r"mine 1\.0 broke .* output 0 is None instead of a tensor of torch\.float32"):
+        graphwright.compile(lambda x: (x + 3, x * 2), backend="eager")(torch.ones(2))
+
+
+def test_sizes_still_vary_in_a_graph_that_was_transformed(monkeypatch) -> None:
+    class Doubler:
+        @hookimpl
+        def transform_graph(self, graph: torch.fx.GraphModule) -> None:
+            for node in graph.graph.find_nodes(op="call_function", target=operator.add):
+                node.target = operator.mul
+
+    monkeypatch.setattr(plugin_events, "BRIDGE", bridge_to(Doubler()))
+    counter = CompileCounter()
+    compiled = graphwright.compile(lambda x: ((x + 3).reshape(-1), x.size(0)), backend=counter, dynamic=True)
+    for size in (2, 5, 7):
+        result, length = compiled(torch.ones(size, 4))
+        assert torch.equal(result, torch.full((size * 4,), 3.0))
+        assert length == size
+    assert len(counter.graphs) == 1

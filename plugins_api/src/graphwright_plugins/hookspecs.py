@@ -170,7 +170,9 @@ class TransformHooks:
         """Called for every captured graph, before the backend gets it; plugins take turns in registration order.
 
         Inputs, outputs, their order and what the graph computes must stay the same. After each plugin the graph is
-        checked for validity, and a fault is reported as that plugin's.
+        checked, and a fault is reported as that plugin's: whether it is well-formed, whether its inputs are in their
+        places, and, where it has changed, by a run on fakes whether it can run and returns as many outputs as before,
+        of the same kinds, dtypes and sizes. What it computes is not checked.
 
         Args:
             graph: The graph, as the plugin before left it. May be changed in place.

@@ -24,6 +24,7 @@ from torch._subclasses.fake_tensor import (
     DynamicOutputShapeException,
     FakeTensor,
     FakeTensorMode,
+    UnsupportedOperatorException,
     unset_fake_temporarily,
 )
 from torch.fx.experimental.symbolic_shapes import (
@@ -40,6 +41,7 @@ from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 __all__ = [
     "ATTENTION_KERNELS",
+    "BEYOND_FAKES",
     "DATA_DEPENDENT_ERRORS",
     "FUNCTION_HOMES",
     "TORCH_VERSION",
@@ -89,6 +91,7 @@ __all__ = [
     "partition_functions",
     "plausible_value",
     "python_text",
+    "real_tensors_allowed",
     "saved_tensors_kept",
     "set_grad_enabled",
     "shape_env_of",
@@ -112,6 +115,12 @@ DATA_DEPENDENT_ERRORS: tuple[type[BaseException], ...] = (
     GuardOnDataDependentSymNode,
 )
 """What fake tensors raise when an operation needs the values they do not have."""
+BEYOND_FAKES: tuple[type[BaseException], ...] = (
+    *DATA_DEPENDENT_ERRORS,
+    UnsupportedOperatorException,
+    NotImplementedError,
+)
+"""What fake tensors raise of operations that tensors with values may well do."""
 _RESTARTS = frozenset({"RestartAnalysis", "TensorifyScalarRestartAnalysis"})
 _PLAUSIBLE_SIZE: Final = 4
 _TENSORS_OF_FLOATS: Final = "TENSORIFY_PYTHON_SCALARS"
@@ -244,6 +253,17 @@ def _torch_registry() -> Any:
 def _import_late(module: str) -> Any:
     # These import all of torch._dynamo, which takes seconds, and most programs never come here.
     return importlib.import_module(module)
+
+
+@contextlib.contextmanager
+def real_tensors_allowed(fake_mode: FakeTensorMode) -> Iterator[None]:
+    """Have operations on fakes take real tensors beside them, as those that a module holds; they aren't written to."""
+    before = fake_mode.allow_non_fake_inputs
+    fake_mode.allow_non_fake_inputs = True
+    try:
+        yield
+    finally:
+        fake_mode.allow_non_fake_inputs = before
 
 
 def forget_fresh_symbols(fake_mode: FakeTensorMode) -> None:

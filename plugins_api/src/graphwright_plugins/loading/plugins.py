@@ -22,6 +22,7 @@ from .entry_points import (
     import_plugin,
     load_error,
 )
+from .transformed_graph import BeforeTransform, BrokenGraph, noted_outputs
 
 TRANSFORM_HOOK = "transform_graph"
 
@@ -92,14 +93,16 @@ class Plugins:
         """Let every plugin change the graph in turn.
 
         Raises:
-            HookError: A plugin raised, or left a graph that isn't valid.
+            HookError: A plugin raised, or left a graph that isn't valid, can't run, or takes or returns something else.
         """
-        inputs = len(example_inputs)
-        for name, caller in self._callers(TRANSFORM_HOOK):
+        callers = self._callers(TRANSFORM_HOOK)
+        outputs = noted_outputs(graph) if callers else ()
+        for name, caller in callers:
+            before = BeforeTransform(graph, example_inputs, outputs)
             arguments = {"graph": graph, "example_inputs": example_inputs}
             # One plugin may hold several implementations only by registering several objects: at most one result.
             results = self._call(name, caller, TRANSFORM_HOOK, arguments)
-            graph = self._checked(results[0] if results else graph, inputs, name)
+            graph = self._checked(results[0] if results else graph, before, name)
         return graph
 
     def _callers(self, event: str) -> list[tuple[str, pluggy.HookCaller]]:
@@ -125,30 +128,16 @@ class Plugins:
                 hook=event,
             ) from error
 
-    def _checked(self, graph: object, inputs: int, name: str) -> fx.GraphModule:
-        fault = _why_not_valid(graph, inputs)
-        if fault is None and isinstance(graph, fx.GraphModule):
-            return graph
-        raise HookError(
-            f"{self._owners[name]} broke the graph in its hook {TRANSFORM_HOOK!r}: {fault}. Report it to its authors; "
-            f"{DISABLED_VARIABLE}={name} runs without it.",
-            plugin=name,
-            hook=TRANSFORM_HOOK,
-        )
-
-
-def _why_not_valid(graph: object, inputs: int) -> str | None:
-    if not isinstance(graph, fx.GraphModule):
-        return f"it returned {graph!r}, which is neither a GraphModule nor None"
-    try:
-        graph.graph.lint()
-    except Exception as error:  # noqa: BLE001 - lint raises whatever it stumbles over, and says what in the text
-        return f"the graph isn't well-formed: {error}"
-    placeholders = len(graph.graph.find_nodes(op="placeholder"))
-    if placeholders != inputs:
-        return f"the graph has {placeholders} inputs instead of {inputs}"
-    graph.recompile()
-    return None
+    def _checked(self, graph: object, before: BeforeTransform, name: str) -> fx.GraphModule:
+        try:
+            return before.checked(graph)
+        except BrokenGraph as fault:
+            raise HookError(
+                f"{self._owners[name]} broke the graph in its hook {TRANSFORM_HOOK!r}: {fault}. Report it to its "
+                f"authors; {DISABLED_VARIABLE}={name} runs without it.",
+                plugin=name,
+                hook=TRANSFORM_HOOK,
+            ) from fault.__cause__
 
 
 def load_plugins(
