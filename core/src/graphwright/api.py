@@ -18,7 +18,9 @@ from graphwright.compiler import CompileSpec, make_compiler
 from graphwright.exc import CompileArgumentError
 from graphwright.frames.history import forget_histories
 from graphwright_plugins import (
+    DISABLED_VARIABLE,
     Backend,
+    BackendDisabled,
     BackendUnavailable,
     GraphCompiler,
     OnBackendError,
@@ -141,11 +143,14 @@ def _default_backend() -> str:
             resolve_backend(PREFERRED_BACKEND)
         except BackendUnavailable as error:
             reason, remedy = error.reason, error.remedy
+        except BackendDisabled:
+            reason, remedy = f"it is blocked by {DISABLED_VARIABLE}", "Take it out of there."
         except PluginError as error:
             reason, remedy = str(error), ""
         else:
             events.emit(events.BackendChosen(backend=PREFERRED_BACKEND, reason="it is installed and can work here"))
             return PREFERRED_BACKEND
+    reason = reason.removesuffix(".")  # what follows goes on after it
     events.emit(events.BackendChosen(backend=FALLBACK_BACKEND, reason=f"{PREFERRED_BACKEND!r}: {reason}"))
     events.emit(
         events.MechanismOff(

@@ -290,6 +290,14 @@ def _cannot_work(*args: Any, **kwargs: Any) -> Any:
     raise graphwright_plugins.BackendUnavailable("", reason="no C++ compiler", remedy="Install one.")
 
 
+def _disabled(*args: Any, **kwargs: Any) -> Any:
+    raise graphwright_plugins.BackendDisabled("backend 'inductor_gpu' is blocked; take it out of there.")
+
+
+def _broken(*args: Any, **kwargs: Any) -> Any:
+    raise graphwright_plugins.PluginLoadError("it can't be loaded. Report it.")
+
+
 @pytest.mark.parametrize(
     ("name", "function", "expected"),
     [
@@ -299,6 +307,12 @@ def _cannot_work(*args: Any, **kwargs: Any) -> Any:
             r"it is not installed; 'eager' runs.* `pip install graphwright-inductor-gpu`",
         ),
         ("resolve_backend", _cannot_work, r"no C\+\+ compiler; 'eager' runs .* Install one"),
+        (
+            "resolve_backend",
+            _disabled,
+            r"is off: it is blocked by GRAPHWRIGHT_DISABLED_PLUGINS; 'eager' runs .* faster\. Take it out of there\. W",
+        ),
+        ("resolve_backend", _broken, r"is off: it can't be loaded\. Report it; 'eager' runs .* faster\. Without"),
     ],
 )
 def test_one_warning_where_the_default_backend_is_missing(

@@ -12,6 +12,7 @@ from graphwright_plugins.errors import (
     BackendUnavailable,
     DuplicateBackend,
     PluginLoadError,
+    PluginWarning,
     UnknownBackend,
 )
 from graphwright_plugins.loading.entry_points import BACKEND_GROUP, TORCH_BACKEND_GROUP, FoundPlugin
@@ -80,6 +81,24 @@ def test_the_environment_blocks_an_installed_backend(monkeypatch: pytest.MonkeyP
     assert load_backend("aot_eager").name == "aot_eager"
     (info,) = [info for info in list_backends() if info.name == "eager"]
     assert info.disabled
+
+
+def test_names_in_the_environment_that_block_nothing_are_warned_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("graphwright_eager")
+    monkeypatch.setenv("GRAPHWRIGHT_DISABLED_PLUGINS", "aot_eager,aot_eagre,Graphwright_Eager")
+    refresh()
+    with pytest.warns(PluginWarning) as caught:
+        load_backend("eager")
+    list_backends()  # a second warning would be an error
+    (warning,) = caught
+    told = str(warning.message)
+    assert told.startswith(
+        "GRAPHWRIGHT_DISABLED_PLUGINS has 'Graphwright_Eager', which is a distribution and blocks nothing: name its "
+        "plugins, 'aot_eager', 'eager'"
+    )
+    assert (
+        "GRAPHWRIGHT_DISABLED_PLUGINS has 'aot_eagre', which no installed plugin is called. Did you mean 'aot_e" in told
+    )
 
 
 def test_listing_imports_nothing_and_reading_the_error_does(make_plugin: MakePlugin) -> None:

@@ -3,14 +3,15 @@
 import difflib
 import importlib.metadata
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from stevedore.named import NamedExtensionManager
 
 from graphwright_plugins.errors import PluginLoadError
-from graphwright_plugins.naming import raised
+from graphwright_plugins.naming import did_you_mean, listing, raised
 
 BACKEND_GROUP: Final = "graphwright.backends"
 """Entry-point group of backends: one name, one backend."""
@@ -180,3 +181,18 @@ def disabled_plugins(environment: Mapping[str, str] | None = None) -> frozenset[
     """Names that the environment blocks."""
     value = (os.environ if environment is None else environment).get(DISABLED_VARIABLE, "")
     return frozenset(name.strip() for name in value.split(",") if name.strip())
+
+
+def why_blocks_nothing(name: str, installed: Sequence[FoundPlugin]) -> str | None:
+    """What a name in `GRAPHWRIGHT_DISABLED_PLUGINS` is that blocks no plugin, in words; None of one that blocks."""
+    if any(found.name == name for found in installed):
+        return None
+    offered = {found.name for found in installed if _distribution_key(found.distribution) == _distribution_key(name)}
+    if offered:
+        return f"{name!r}, which is a distribution and blocks nothing: name its plugins, {listing(offered)}."
+    return f"{name!r}, which no installed plugin is called.{did_you_mean(name, {found.name for found in installed})}"
+
+
+def _distribution_key(name: str | None) -> str | None:
+    """A distribution's name in the form in which such names are compared."""
+    return None if name is None else re.sub(r"[-_.]+", "-", name).lower()

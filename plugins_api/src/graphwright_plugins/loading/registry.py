@@ -1,12 +1,13 @@
 """The backends that installed packages offer: listing them without importing, loading one by name."""
 
 import functools
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from graphwright_plugins.errors import BackendDisabled, DuplicateBackend, PluginError, UnknownBackend
+from graphwright_plugins.errors import BackendDisabled, DuplicateBackend, PluginError, PluginWarning, UnknownBackend
 from graphwright_plugins.naming import backend_in_words, did_you_mean, listing
 from graphwright_plugins.protocol import Backend
 
@@ -14,6 +15,7 @@ from .contract import check_api_version, check_available, check_backend
 from .entry_points import (
     BACKEND_GROUP,
     DISABLED_VARIABLE,
+    PLUGIN_GROUP,
     TORCH_BACKEND_GROUP,
     FoundPlugin,
     check_target,
@@ -21,6 +23,7 @@ from .entry_points import (
     find_misplaced,
     find_plugins,
     import_plugin,
+    why_blocks_nothing,
 )
 from .manifest import BackendManifest, check_manifest, read_manifest
 from .manifest_file import MANIFEST_NAME
@@ -244,8 +247,17 @@ def duplicate_backend(name: str, owners: Iterable[str]) -> DuplicateBackend:
 
 @functools.cache
 def default_registry() -> BackendRegistry:
-    """The backends of the group `graphwright.backends` that are installed in this environment."""
-    return BackendRegistry(find_plugins(BACKEND_GROUP), disabled_plugins())
+    """The backends of the group `graphwright.backends` that are installed in this environment.
+
+    Warns of names in `GRAPHWRIGHT_DISABLED_PLUGINS` that block nothing, here, where each program comes by once.
+    """
+    found, disabled = find_plugins(BACKEND_GROUP), disabled_plugins()
+    if disabled:
+        installed = (*found, *find_plugins(PLUGIN_GROUP), *find_plugins(TORCH_BACKEND_GROUP))
+        faults = filter(None, (why_blocks_nothing(name, installed) for name in sorted(disabled)))
+        if told := " ".join(f"{DISABLED_VARIABLE} has {fault}" for fault in faults):
+            warnings.warn(told, PluginWarning, stacklevel=2)
+    return BackendRegistry(found, disabled)
 
 
 @functools.cache
