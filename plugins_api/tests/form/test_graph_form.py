@@ -38,7 +38,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("form", "told"), WRONG, ids=[str(form) for form, _ in WRONG])
+@pytest.mark.parametrize(("form", "told"), WRONG, ids=[f"{n}-{next(iter(form))}" for n, (form, _) in enumerate(WRONG)])
 def test_wrong_values_are_refused_with_what_is_allowed(form: Mapping[str, Any], told: str) -> None:
     with pytest.raises(DeclarationError, match=told):
         GraphForm(**form)
