@@ -8,10 +8,17 @@ import shutil
 import sys
 import sysconfig
 from pathlib import Path
+from typing import Final
 
 import torch
 
 from graphwright_plugins import Unavailable
+
+HOW_TO_GET_A_COMPILER: Final = (
+    "Debian and Ubuntu: `apt install g++`; Fedora: `dnf install gcc-c++`; conda: `conda install gxx`; "
+    "macOS: `xcode-select --install`"
+)
+"""Where C++ compilers come from."""
 
 
 def why_unavailable() -> Unavailable | None:
@@ -35,8 +42,7 @@ def _missing_compiler() -> Unavailable | None:
     where = ", which the environment variable CXX names," if os.environ.get("CXX") else ""
     return Unavailable(
         f"no C++ compiler: {name!r}{where} is not on the PATH",
-        "Install one (Debian and Ubuntu: `apt install g++`; Fedora: `dnf install gcc-c++`; conda: `conda install gxx`; "
-        "macOS: `xcode-select --install`), or set CXX to the one to use.",
+        f"Install one ({HOW_TO_GET_A_COMPILER}), or set CXX to the one to use.",
     )
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import fx
 
 from graphwright_plugins import (
+    BackendResourceError,
     CompiledGraph,
     LeftToEager,
     artifacts_wanted,
@@ -30,11 +31,12 @@ from graphwright_plugins.torch_compat import (
 )
 
 from .artifacts import Recipe, note_parts
+from .compiler_check import compiler_failure
 from .constants import without_constants
 from .floats import HeldFloats, fix_floats, hold_floats, reads_numbers
 from .limits import beyond_inductor
 from .options import InductorOptions, to_config
-from .torch_compat import FakeTensorMode, compile_fx, floats_in_tensors, is_told_by_compiler, saveable
+from .torch_compat import FakeTensorMode, compile_fx, cxx_names, floats_in_tensors, is_told_by_compiler, saveable
 
 
 def compile_graph(graph: fx.GraphModule, example_inputs: Sequence[Any], options: InductorOptions) -> CompiledGraph:
@@ -44,6 +46,7 @@ def compile_graph(graph: fx.GraphModule, example_inputs: Sequence[Any], options:
 
     Raises:
         LeftToEager: AOTAutograd, through which Inductor goes, can't do this graph as eager does.
+        BackendResourceError: The C++ compiler doesn't work.
     """
     with compile_context(example_inputs) as fake_mode:
         inputs = [as_fake(fake_mode, value) for value in example_inputs]
@@ -90,8 +93,11 @@ def _compile_held(held: HeldFloats, options: InductorOptions) -> CompiledGraph:
     floats = contextlib.nullcontext() if held.places or reads_numbers(held.graph) else floats_kept()
     try:
         with _caching(held.example_inputs), saved_tensors_kept(), floats:
-            return compile_fx(held.graph, held.example_inputs, config, _show_code, _show_graph)
+            explain = functools.partial(_explain, config)
+            return compile_fx(held.graph, held.example_inputs, config, _show_code, _show_graph, explain)
     except DATA_DEPENDENT_ERRORS:
+        raise
+    except BackendResourceError:  # `_explain` gave it
         raise
     except Exception as error:
         if is_told_by_compiler(error):
@@ -106,6 +112,11 @@ def _caching(example_inputs: Sequence[Any]) -> contextlib.AbstractContextManager
     if artifacts_wanted():
         return saveable(find_others=not hidden)
     return graph_caches_off() if hidden else contextlib.nullcontext()
+
+
+def _explain(config: Mapping[str, Any], error: Exception) -> Exception | None:
+    """What to raise in place of an error of Inductor's that isn't its own."""
+    return compiler_failure(cxx_names(config), (str(error).splitlines() or [type(error).__name__])[0])
 
 
 def _left_to_eager(reason: str) -> LeftToEager:

@@ -27,6 +27,7 @@ __all__ = [
     "collecting_output_code",
     "compile_fx",
     "compiler_version",
+    "cxx_names",
     "floats_in_tensors",
     "free_cuda_graphs",
     "function_settings",
@@ -53,12 +54,19 @@ def inductor_option_type(name: str) -> Any:
     return _import_late("torch._inductor.config").get_type(name)
 
 
+def cxx_names(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The C++ compilers that Inductor tries, under settings given beside its own."""
+    names = config.get("cpp.cxx", _import_late("torch._inductor.config").cpp.cxx)
+    return tuple(name for name in (names if isinstance(names, (list, tuple)) else (names,)) if name)
+
+
 def compile_fx(
     graph: fx.GraphModule,
     example_inputs: Sequence[Any],
     config: Mapping[str, Any],
     show_code: Callable[[str, str], None],
     show_graph: Callable[[str, fx.GraphModule], None],
+    explain: Callable[[Exception], Exception | None],
 ) -> Callable[..., Any]:
     """Compile a graph by Inductor.
 
@@ -68,6 +76,7 @@ def compile_fx(
         config: Inductor's settings, for the backward graph too, which may be compiled later.
         show_code: Called for each graph compiled, with what it is and the generated source.
         show_graph: Called with what it is, and the graph of operators, before that is compiled.
+        explain: Called with what Inductor raises; gives what is raised in its place, from it, or None.
     """
     _compile_in_forks_too()
     module = _import_late("torch._inductor.compile_fx")
@@ -77,7 +86,13 @@ def compile_fx(
         part = "backward graph" if keywords.get("is_backward", False) else "forward graph"
         show_graph(part, args[0])
         with collecting_output_code(functools.partial(show_code, part)):
-            return inner(*args, **keywords)
+            try:
+                return inner(*args, **keywords)
+            except Exception as error:
+                explained = explain(error) if is_told_by_compiler(error) else None
+                if explained is None:
+                    raise
+                raise explained from error
 
     # What comes whole from the cache of AOTAutograd never meets `compile_inner`.
     with collecting_output_code(functools.partial(show_code, "graph from the cache")):
