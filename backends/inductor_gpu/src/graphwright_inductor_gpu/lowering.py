@@ -25,9 +25,9 @@ from graphwright_plugins.graphs.unused_results import with_unused_results
 from graphwright_plugins.torch_compat import (
     DATA_DEPENDENT_ERRORS,
     as_fake,
+    backward_as_in_eager,
     floats_kept,
     graph_caches_off,
-    saved_tensors_kept,
 )
 
 from .artifacts import Recipe, note_parts
@@ -92,7 +92,7 @@ def _compile_held(held: HeldFloats, options: InductorOptions) -> CompiledGraph:
     # Floats that come of sizes alone stay numbers: torch looks for the sizes among the inputs to make tensors of them.
     floats = contextlib.nullcontext() if held.places or reads_numbers(held.graph) else floats_kept()
     try:
-        with _caching(held.example_inputs), saved_tensors_kept(), floats:
+        with _caching(held.example_inputs), backward_as_in_eager(), floats:
             explain = functools.partial(_explain, config)
             return compile_fx(held.graph, held.example_inputs, config, _show_code, _show_graph, explain)
     except DATA_DEPENDENT_ERRORS:

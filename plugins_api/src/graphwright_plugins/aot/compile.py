@@ -21,6 +21,7 @@ from graphwright_plugins.torch_compat import (
     aot_module_simplified,
     as_fake,
     asks_for_another_try,
+    backward_as_in_eager,
     core_aten_decompositions,
     fake_mode_of,
     floats_kept,
@@ -28,7 +29,6 @@ from graphwright_plugins.torch_compat import (
     mark_boxed,
     new_fake_mode,
     partition_functions,
-    saved_tensors_kept,
     tracing_context,
     use_boxed_calls,
 )
@@ -105,7 +105,7 @@ def _compile(
         raise SymbolicFloatsRefused("the graph computes with floats that vary, in several steps")
     paths = gradient_paths(graph, inputs, fake_mode)
     complete, count = with_unused_results(graph, inputs, fake_mode)
-    with saved_tensors_kept(), floats_kept():
+    with backward_as_in_eager(), floats_kept():
         compiled: CompiledGraph = aot_module_simplified(complete, inputs, **settings)
     if complete is not graph:
         compiled = first_results(compiled, count)
