@@ -45,6 +45,7 @@ __all__ = [
     "DATA_DEPENDENT_ERRORS",
     "FUNCTION_HOMES",
     "TORCH_VERSION",
+    "TRACE_LOGGER",
     "AotPlace",
     "FakeTensor",
     "FakeTensorMode",
@@ -123,6 +124,8 @@ BEYOND_FAKES: tuple[type[BaseException], ...] = (
 """What fake tensors raise of operations that tensors with values may well do."""
 _RESTARTS = frozenset({"RestartAnalysis", "TensorifyScalarRestartAnalysis"})
 _PLAUSIBLE_SIZE: Final = 4
+TRACE_LOGGER: Final = "torch.__trace"
+"""The logger of torch's trace of what is compiled, which only torch's own tools read."""
 _TENSORS_OF_FLOATS: Final = "TENSORIFY_PYTHON_SCALARS"
 """The environment variable that torch asks for this."""
 TORCH_VERSION: Final = str(torch.__version__)

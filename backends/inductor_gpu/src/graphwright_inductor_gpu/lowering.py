@@ -19,6 +19,7 @@ from graphwright_plugins import (
     show_artifact,
 )
 from graphwright_plugins.aot.gradient_paths import gradient_paths
+from graphwright_plugins.aot.showing import show_graph
 from graphwright_plugins.artifacts.size_assumptions import has_hidden_sizes
 from graphwright_plugins.graphs.float_arithmetic import rearranges_floats
 from graphwright_plugins.graphs.unused_results import with_unused_results
@@ -94,7 +95,7 @@ def _compile_held(held: HeldFloats, options: InductorOptions) -> CompiledGraph:
     try:
         with _caching(held.example_inputs), backward_as_in_eager(), floats:
             explain = functools.partial(_explain, config)
-            return compile_fx(held.graph, held.example_inputs, config, _show_code, _show_graph, explain)
+            return compile_fx(held.graph, held.example_inputs, config, _show_code, show_graph, explain)
     except DATA_DEPENDENT_ERRORS:
         raise
     except BackendResourceError:  # `_explain` gave it
@@ -125,7 +126,3 @@ def _left_to_eager(reason: str) -> LeftToEager:
 
 def _show_code(name: str, text: str) -> None:
     show_artifact("output_code", name, text)
-
-
-def _show_graph(name: str, graph: fx.GraphModule) -> None:
-    show_artifact("aot_graphs", name, functools.partial(graph.print_readable, print_output=False, include_stride=True))

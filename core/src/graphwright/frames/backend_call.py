@@ -20,7 +20,8 @@ from graphwright.graph.history import forget_history
 from graphwright.graph.result_check import ResultCheck, facts_of_outputs
 from graphwright.plugin_events import transform
 from graphwright.torch_compat import DATA_DEPENDENT_ERRORS, TracingContext, forget_source_with, refuses_symbolic_floats
-from graphwright_plugins import GraphReport, LeftToEager, ResolvedBackend, collecting
+from graphwright_plugins import GraphReport, LeftToEager, collecting
+from graphwright_plugins.naming import backend_in_words
 
 
 class BackendCall:
@@ -61,7 +62,8 @@ class BackendCall:
         site.tell(events.GraphCaptured, graph_module=graph.module, name=graph.name, example_inputs=examples)
         module = transform(graph.module, graph.example_inputs)
         graph = dataclasses.replace(graph, module=module)
-        check = ResultCheck(whose(backend), graph.name, graph.n_outputs, facts_of_outputs(module))
+        named = backend_in_words(backend.name, backend.distribution, backend.version)
+        check = ResultCheck(named, graph.name, graph.n_outputs, facts_of_outputs(module))
         compiled = self._timed(graph, context)
         _forget_capture(module)
         return compiled if backend.distribution == "graphwright-eager" else check.around(compiled)
@@ -100,12 +102,6 @@ class BackendCall:
         if not refuses_symbolic_floats(cause):  # that is no end: it is tried without them
             self._site.tell(events.BackendFailed, error=failure, **of)
         raise failure
-
-
-def whose(backend: ResolvedBackend) -> str:
-    """A backend in a message, with the distribution that it comes from."""
-    owner = f"{backend.distribution} {backend.version or ''}".strip() if backend.distribution else ""
-    return f"backend {backend.name!r}" + (f" ({owner})" if owner else "")
 
 
 def _forget_capture(module: Any) -> None:

@@ -127,7 +127,7 @@ class _Compilers:
             try:
                 with COMPILE_LOCK:  # a backward graph is compiled when it runs, perhaps
                     self.signatures.attach(kind, graph, example_inputs)
-                    show_graph(kind, graph)
+                    show_graph(f"{kind} graph", graph)
                     return compile_boxed(graph, example_inputs)
             except Exception as error:
                 self.error = error

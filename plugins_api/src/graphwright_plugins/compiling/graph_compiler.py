@@ -14,6 +14,7 @@ from graphwright_plugins.aot.compile import compile_context, positional
 from graphwright_plugins.artifacts.cache import OwnedBackend, compile_or_load
 from graphwright_plugins.errors import BackendContractError, LeftToEager, UnsupportedGraph
 from graphwright_plugins.form.graph_form import form_of
+from graphwright_plugins.naming import backend_in_words
 from graphwright_plugins.partition.cutting import CutPart, carry_out
 from graphwright_plugins.partition.decide import Cut, PartitionPlan, PartitionRequest, decide
 from graphwright_plugins.partition.part_runner import compile_parts, pristine
@@ -93,8 +94,7 @@ class GraphJob:
     @property
     def whose(self) -> str:
         """The backend in a message, with the distribution that it comes from."""
-        owner = f" ({self.owned.distribution} {self.owned.version})" if self.owned.distribution else ""
-        return f"backend {self.name!r}{owner}"
+        return backend_in_words(self.name, self.owned.distribution, self.owned.version)
 
     def plan(self, graph: fx.GraphModule, example_inputs: Sequence[Any]) -> PartitionPlan:
         """How a graph would be cut; compiles nothing."""
@@ -210,10 +210,8 @@ class _Compilation:
             _locate(error, graph)
             raise
         if not callable(compiled):
-            owned = self._job.owned
-            origin = f" of {owned.distribution} {owned.version}" if owned.distribution else ""
             raise BackendContractError(
-                f"backend {self._job.name!r}{origin} returned {compiled!r} for a graph; it must return a callable"
+                f"{self._job.whose} returned {compiled!r} for a graph; it must return a callable"
             )
         function: CompiledGraph = compiled
         return function

@@ -59,7 +59,5 @@ class RefittingJob:
         return made
 
     def _bug(self, what: str) -> UnsupportedGraph:
-        owned = self._job.owned
-        owner = f" of {owned.distribution} {owned.version}" if owned.distribution else ""
-        reason = f"update_weights of backend {self._job.name!r}{owner} {what}; a bug of the backend's"
+        reason = f"update_weights of {self._job.whose} {what}; a bug of the backend's"
         return UnsupportedGraph(reason, reason=reason)

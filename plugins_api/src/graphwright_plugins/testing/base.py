@@ -11,7 +11,7 @@ import torch
 from graphwright_plugins.errors import UnsupportedGraph
 from graphwright_plugins.protocol import CompiledGraph
 from graphwright_plugins.resolve import ResolvedBackend, resolve_backend
-from graphwright_plugins.torch_compat import DATA_DEPENDENT_ERRORS
+from graphwright_plugins.torch_compat import DATA_DEPENDENT_ERRORS, TRACE_LOGGER
 
 from .comparison import alias_facts, assert_same_aliases, assert_same_values
 from .known_failures import KnownFailure, ListChecks, keys_of
@@ -81,7 +81,7 @@ class ConformanceTests(KitSettings):
     @pytest.fixture(autouse=True)
     def _leave_out_trace_lines(self) -> Iterator[None]:
         # Where something fails pytest shows what was logged: pages, here, of what only torch's own tools read.
-        logger = logging.getLogger("torch.__trace")
+        logger = logging.getLogger(TRACE_LOGGER)
         before = logger.level
         if TRACE_VARIABLE not in os.environ:
             logger.setLevel(logging.CRITICAL)
